@@ -117,7 +117,7 @@ def command(
         raise UsageError("--probe is given without --estimate", hint="add --estimate")
     if only_estimate:
         if shards is not None:
-            raise UsageError("a run on shards asks no models, so it has no --estimate", hint="leave out --estimate")
+            raise UsageError("a run on shards has no --estimate", hint="leave out --shards: the estimate is the same")
         if probe:
             _check_batches(scenario, options)
         _estimate(scenario, options, probe or 0, as_json=as_json)

@@ -175,11 +175,11 @@ class EffectTasks:
             self._scopes[handle] = scope
             try:
                 reach("effect.started")
-                outcome = await _outcome(handle)
+                outcome = await outcome_of(lambda: handle.effect.call(decode(handle.request), handle.key))
             except anyio.get_cancelled_exc_class() as error:
                 if scope.cancel_called or self._group is None:
                     raise
-                outcome = _failure(error)  # the work was cancelled, but not by this scope
+                outcome = failure(error)  # the work was cancelled, but not by this scope
             finally:
                 del self._scopes[handle]
         if self.door is None:  # closed meanwhile; the work had no further checkpoint at which to be cancelled
@@ -207,18 +207,18 @@ class EffectTasks:
         self._news()
 
 
-async def _outcome(handle: EffectHandle) -> Outcome:
-    """Carry out an effect. Request and result are encoded and decoded, so that a replay gets equal values."""
+async def outcome_of(work: Callable[[], Any]) -> Outcome:
+    """Carry out the work of an effect. The result is encoded and decoded, so that a replay gets an equal value."""
     try:
         try:
-            result: Any = handle.effect.call(decode(handle.request), handle.key)
+            result: Any = work()
         except GeneratorExit as error:  # an error of the work: nothing can close this coroutine while it runs
-            return _failure(error)
+            return failure(error)
         kept = encode(await result if inspect.isawaitable(result) else result)
     except (KeyboardInterrupt, GeneratorExit, anyio.get_cancelled_exc_class()):
         raise
     except BaseException as error:  # some libraries derive their errors from BaseException
-        return _failure(error)
+        return failure(error)
     return Outcome("ok", decode(kept)) if len(kept) <= LARGEST_RESULT else _too_large(kept)
 
 
@@ -228,5 +228,6 @@ def _too_large(kept: bytes) -> Outcome:
     return Outcome("error", {"type": "ResultTooLarge", "message": message})
 
 
-def _failure(error: BaseException) -> Outcome:
+def failure(error: BaseException) -> Outcome:
+    """Return the outcome of an effect whose work has failed."""
     return Outcome("error", {"type": type(error).__name__, "message": recordable_text(str(error))})

@@ -134,8 +134,7 @@ class EffectHandle:
     @property
     def key(self) -> str:
         """The idempotency key of this effect for external services. It is the same in each attempt."""
-        name = encode((self.kernel.effects.namespace, self.actor.name, self.ordinal))
-        return hashlib.sha256(name).hexdigest()[:32]
+        return effect_key(self.kernel.effects.namespace, self.actor.name, self.ordinal)
 
     def arm(self, kernel: "Kernel", actor: Actor) -> None:
         """Start the effect. The kernel calls this method when the actor yields the handle."""
@@ -151,6 +150,11 @@ class EffectHandle:
 
     def undo(self, value: object) -> None:
         """No-op: the outcome stays on record, although the actor does not get it."""
+
+
+def effect_key(namespace: str, actor: str, ordinal: int) -> str:
+    """Return the idempotency key (32 hex digits) of an effect of an actor, the prefix of whose run is `namespace`."""
+    return hashlib.sha256(encode((namespace, actor, ordinal))).hexdigest()[:32]
 
 
 def hash_request(kind: str, request: bytes) -> str:

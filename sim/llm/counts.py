@@ -69,6 +69,7 @@ class Counts:
         callers: the agents that have called, also those that answered a survey.
         rule_faults: calls that failed because of a scripted rule.
         first_rule_fault: the first of these faults; None if there are none.
+        first_fault_ns: when it happened, in simulated nanoseconds.
     """
 
     def __init__(self) -> None:
@@ -86,16 +87,18 @@ class Counts:
         self.callers: set[str] = set()
         self.rule_faults = 0
         self.first_rule_fault: RuleFault | None = None
+        self.first_fault_ns = 0
 
     def add_tiers(self, tiers: Iterable[str]) -> None:
         """Begin the tallies of tiers, so that they have numbers before their first call."""
         for name in tiers:
             self.tallies.setdefault(name, Tally())
 
-    def failed_by_rule(self, fault: RuleFault) -> None:
-        """Count a call that failed because of a scripted rule."""
+    def failed_by_rule(self, fault: RuleFault, now_ns: int) -> None:
+        """Count a call that failed because of a scripted rule, at a simulated time in nanoseconds."""
         self.rule_faults += 1
-        self.first_rule_fault = self.first_rule_fault or fault
+        if self.first_rule_fault is None:
+            self.first_rule_fault, self.first_fault_ns = fault, now_ns
 
     def tally(self, caller: str, tier: str, how: Ending, cost_micro: int) -> None:
         """Count how a call ended.

@@ -216,6 +216,7 @@ class Models(Service):
         observers: called with the caller and each part of its answers as it arrives, from the thread of the run. What
             they see is never recorded, and they must not change the world.
         followers: as `observers`, for answers that arrive in parts in any case: they never have an endpoint stream.
+        part_of: returns the part of the world in which an agent is: what calls show of an endpoint counts there only.
         trace: called with each call that has ended, for an estimate; None: nothing is traced.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
         people: the people who answer as agents instead of their models.
@@ -254,9 +255,10 @@ class Models(Service):
         self.observers: list[Callable[[str, Delta], None]] = []
         self.followers: list[Callable[[str, Delta], None]] = []
         self.trace: Callable[[Traced], None] | None = None
-        self._answered: set[str] = set()  # endpoints that have answered
-        self._able: set[tuple[str, str, str]] = set()  # provider, model, and what it can do
-        self._unreachable: set[str] = set()  # endpoints that the latest request did not reach
+        self.part_of: Callable[[str], str] = lambda agent_id: ""
+        self._answered: set[tuple[str, str]] = set()  # by part of the world: endpoints that have answered
+        self._able: set[tuple[str, str, str, str]] = set()  # the same: provider, model, and what it can do
+        self._unreachable: set[tuple[str, str]] = set()  # the same: endpoints that the latest request did not reach
         self._lost: set[str] = set()  # effect keys of calls in flight when the process ended
         self._world = world
         self._router = router
@@ -485,8 +487,7 @@ class Models(Service):
                 model: {"enforced": yes, "free": no, "refused": refused}
                 for model, (yes, no, refused) in counts.formats.items()
             },
-            "concurrency": self.concurrency(),
-            "edge_workers": self._worker_figures(), "people": self.people.summary(),
+            **self.edge_figures(), "people": self.people.summary(),
             "surveys": {ask: {"answers": all_, "missing": none} for ask, (all_, none) in counts.surveys.items()},
         }  # fmt: skip
         special |= {name: value for name, value in troubles.items() if value}
@@ -494,6 +495,10 @@ class Models(Service):
             special["ceiling_tokens"] = self.spend.ceiling_tokens
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
+
+    def edge_figures(self) -> Mapping[str, Any]:
+        """Return the part of the summary that is about how endpoints were reached; parts of it can be empty."""
+        return {"concurrency": self.concurrency(), "edge_workers": self._worker_figures()}
 
     def _worker_figures(self) -> Mapping[str, int]:
         """Return the figures of all clients; how many processes there are, and where, is that of the latest one."""
@@ -503,11 +508,8 @@ class Models(Service):
 
     def warnings(self) -> Sequence[Warned]:
         """Warn of scripted rules with faults: what agents take for an outage is a fault of the scenario."""
-        count, first = self.counts.rule_faults, self.counts.first_rule_fault
-        if first is None:
-            return ()
-        calls = "1 call of a model" if count == 1 else f"{count:,} calls of models"
-        return (Warned(f"{calls} failed because of scripted rules; the first: {first}", first.hint),)
+        first = self.counts.first_rule_fault
+        return () if first is None else (fault_warning(self.counts.rule_faults, str(first), first.hint),)
 
     def outcomes(self) -> Mapping[str, int]:
         """Return how many requests have ended so far, by outcome: `ok`, or a class of error.
@@ -622,6 +624,11 @@ class Models(Service):
             self._lost.update(keys)
 
     @property
+    def outside(self) -> bool:
+        """Whether calls can go to endpoints."""
+        return self._make_edge is not None
+
+    @property
     def edge(self) -> OutsideClient | None:
         """The client of endpoints; None before `prepare`, and for a run without endpoints."""
         return self._edge
@@ -707,8 +714,8 @@ class Models(Service):
 
         async def call(value: JsonObject, key: str) -> JsonObject:
             if shared is None:
-                return await self._at_edge(value, observe, key, modelled=modelled)
-            return await shared(lambda: self._at_edge(value, observe, key, modelled=modelled))
+                return await self.at_edge(value, observe, key, modelled=modelled)
+            return await shared(lambda: self.at_edge(value, observe, key, modelled=modelled))
 
         stake.effect = EffectHandle(
             Effect(
@@ -750,10 +757,17 @@ class Models(Service):
         draws = self._world.draws_now(agent_id, f"llm.latency {use}")
         return round(min(self.latency.sample(draws), _LONGEST_LATENCY) * NS)
 
-    async def _at_edge(
+    async def at_edge(
         self, value: Mapping[str, Any], observe: Observer | None, key: str, *, modelled: bool
     ) -> Mapping[str, Any]:
-        """Execute a call (in a host task). Failures are returned as values. The result contains no secret.
+        """Execute a call at the edge: in a task of the host, or of the coordinator of shards. Failures are returned as
+        values. The result contains no secret.
+
+        Args:
+            value: the request of the effect.
+            observe: called with each part of the answer as it arrives; None: it need not come in parts.
+            key: the idempotency key of the effect.
+            modelled: whether the latency is modelled.
 
         With modelled latency, a request that was lost when its process ended is recorded beside the answer, not as one
         of its attempts. Otherwise a run that was resumed would differ from one that was not interrupted. In the same
@@ -801,7 +815,9 @@ class Models(Service):
 
     # -- results and costs
 
-    def _note_endpoint(self, plan: CallPlan, request: ModelRequest, outcome: Answer | ModelError) -> None:
+    def _note_endpoint(
+        self, agent: Caller, plan: CallPlan, request: ModelRequest, outcome: Answer | ModelError
+    ) -> None:
         """Note whether the endpoint can be reached. End the run if it refuses a call before it has answered any.
 
         A wrong key, address or model name fails every call, and the agents would retry until the end of the run. The
@@ -814,20 +830,21 @@ class Models(Service):
                 self.refusal = str(outcome)[:500]
                 self._world.kernel.halt()
             return
-        latest = outcome.attempts[-1]
+        latest, part = outcome.attempts[-1], self.part_of(agent.agent_id)
+        endpoint = (part, latest.provider)
         if latest.usage is not None or latest.outcome not in ("network", "timeout"):
-            self._unreachable.discard(latest.provider)
+            self._unreachable.discard(endpoint)
         else:
-            self._unreachable.add(latest.provider)
+            self._unreachable.add(endpoint)
         if isinstance(outcome, Answer):
-            self._answered.add(latest.provider)
-            self._able.update((latest.provider, latest.model, need) for need in needs_of(request))
+            self._answered.add(endpoint)
+            self._able.update((*endpoint, latest.model, need) for need in needs_of(request))
             return
         lacking = lacking_in(outcome, request)
-        if lacking and (latest.provider, latest.model, lacking) not in self._able and self.refusal is None:
+        if lacking and (*endpoint, latest.model, lacking) not in self._able and self.refusal is None:
             self.refusal = f"{latest.provider}:{latest.model} cannot do {lacking}: {outcome}"[:500]
             self._world.kernel.halt()
-        elif outcome.kind in ("auth", "not_found") and latest.provider not in self._answered and self.refusal is None:
+        elif outcome.kind in ("auth", "not_found") and endpoint not in self._answered and self.refusal is None:
             self.refusal = f"{latest.provider}:{latest.model} refused the first call ({outcome.kind}): {outcome}"[:500]
             self._world.kernel.halt()
 
@@ -844,7 +861,7 @@ class Models(Service):
         if self.listen is not None:
             self.listen(agent, request, outcome)
         bills = self._bills(plan, outcome)
-        self._note_endpoint(plan, request, outcome)
+        self._note_endpoint(agent, plan, request, outcome)
         self.counts.ended(bills[-1].model, to_seconds(self._world.kernel.now - started), outcome.attempts)
         for number, attempt in enumerate(outcome.attempts, start=1):
             self._emit(ModelAttempted(number=number, **_attempt(attempt)), agent)
@@ -857,7 +874,7 @@ class Models(Service):
         else:
             how = {"error": outcome.kind, "message": str(outcome)[:500]}
             if isinstance(outcome, RuleFault):
-                self.counts.failed_by_rule(outcome)
+                self.counts.failed_by_rule(outcome, self._world.kernel.now)
         self._count(agent, plan, request, stake=stake, started=started, bills=bills, how=how)
 
     def _count(
@@ -931,7 +948,8 @@ class Models(Service):
         if self.listen is not None:
             self.listen(agent, request, None)
         target = plan.route.targets[0]
-        outside = target.provider not in INSIDE and target.provider not in self._unreachable
+        reached = (self.part_of(agent.agent_id), target.provider) not in self._unreachable
+        outside = target.provider not in INSIDE and reached
         sent = outside and stake.effect is not None  # before that, a person was awaited
         usage = TokenUsage(plan.input_tokens, 0, estimated=True) if sent else None
         self.counts.in_flight -= 1
@@ -941,6 +959,12 @@ class Models(Service):
 
     def _emit(self, data: ModelCalled | ModelAttempted, agent: Caller) -> None:
         self._world.kernel.emit(data.TOPIC, freeze(data), agent.agent_id)
+
+
+def fault_warning(count: int, first: str, hint: str | None) -> Warned:
+    """Return the warning that calls failed because of scripted rules: how many, and the text of the first fault."""
+    calls = "1 call of a model" if count == 1 else f"{count:,} calls of models"
+    return Warned(f"{calls} failed because of scripted rules; the first: {first}", hint)
 
 
 class _Identity(TypedDict, total=False):

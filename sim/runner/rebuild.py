@@ -170,9 +170,11 @@ class RecordedSpec(Spec):
         models = self.simulation.scenario.models
         if models is None:
             raise UsageError("the scenario has no language models to replace", hint="add `models: {}` to it")
-        from sim.scenario.assembly.models import check_models  # the import is slow
+        from sim.scenario.assembly.models import check_latency, check_models  # the import is slow
 
-        check_models(models, attrs.evolve(self.access, models=names))
+        access = attrs.evolve(self.access, models=names)
+        check_models(models, access)
+        check_latency(self.simulation.scenario, outside=access.outside)
 
     def change_models_to(self, names: tuple[str, ...]) -> None:
         """Replace the language models of the running world."""

@@ -8,6 +8,7 @@ from sim.base.expressions import did_you_mean
 from sim.events.topic import matches
 from sim.kernel.duration import to_ns, to_text
 from sim.scenario.island_division import Division, check_division, division_of
+from sim.scenario.island_models import LIMITED, check_models
 from sim.scenario.island_travel import check_travel
 from sim.scenario.island_uses import (
     Meeting,
@@ -31,7 +32,7 @@ from sim.world.islands import ALLOWED, ARGUMENTS, CALLED, IslandSettings, Thing
 _SECTIONS: Final = frozenset({"islands", "calendar", "score", "outcomes", "controls"})
 """The sections that a scenario with islands can have: they add nothing that agents share."""
 
-_ABSENT: Final = ("models", "space", "interventions", "testing")
+_ABSENT: Final = ("space", "interventions", "testing")
 """The keys that a scenario with islands cannot have."""
 
 _MESSAGES = "let an agent of that island do it, and send it a message"
@@ -59,6 +60,7 @@ def check_islands(tree: Map, scenario: Scenario, symbols: Symbols) -> Iterator[P
     yield from _limits(tree, scenario, division)
     yield from _unheard(tree, scenario, settings, division)
     yield from check_travel(tree, scenario, settings, division)
+    yield from check_models(tree, scenario, settings)
 
 
 def _excluded(tree: Map, scenario: Scenario) -> Iterator[Problem]:
@@ -270,6 +272,7 @@ def _limits(tree: Map, scenario: Scenario, division: Division) -> Iterator[Probl
     limits = mapping(tree, "limits")
     for name, limit in scenario.limits.items():
         charged = {kind for kind, prices in scenario.costs.items() if name in prices}
+        charged |= {"ask"} if name in LIMITED else set()
         users = [e for e in scenario.agents if any(do.kind in charged for rule in e.rules for do in rule.do)]
         islands = sorted({island for entry in users for island in division.of[entry.name]})
         mark = limits.keys_at[name] if isinstance(limits, Map) else tree.mark

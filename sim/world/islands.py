@@ -150,7 +150,7 @@ OF_TASKS: Final = frozenset({"create_task", "update_task", "complete_task"})
 
 ALLOWED: Final = OF_PLACES | OF_TASKS | frozenset({
     "noop", "sleep", "rest", "stop", "spawn", "travel", "send", "publish", "read", "write", "edit", "delete", "invoke",
-    "transfer", "acquire", "release", "put", "get",
+    "transfer", "acquire", "release", "put", "get", "ask",
 })  # fmt: skip
 """The actions that agents on islands can do."""
 

@@ -7,6 +7,7 @@ import pytest
 
 import sim
 from sim.base.errors import CausalityError, ScenarioError, UsageError
+from sim.llm.access import Access
 from sim.record import open_run
 from sim.scenario import island_division, load, loads
 from sim.scenario.assembly.build import build
@@ -129,6 +130,7 @@ RULES = """agents:
 OF_COPY = HEAD.replace("[clerk]", "[clerk, copy]")
 
 MANY = OF_COPY + RULES
+ASK = "{ask: {prompt: hello}}"
 PUT = "{put: {pool: barn, amount: 1}}"
 POOL = "pools: {barn: {kind: container}}\n"
 
@@ -163,7 +165,39 @@ POOL = "pools: {barn: {kind: container}}\n"
             13, "south waits for 'corn', which only north publishes, and south never hears it",
         ),
         (HEAD + RULES % ("noop", 1, "noop"), 14, "agents[3]: 'copy' lives on no island"),
-        (MANY % ("noop", 1, "noop") + "models: {}\n", 15, "models cannot be in a file with islands"),
+        (MANY % ("noop", 1, "noop") + "space: {size: [9, 9]}\n", 15, "space cannot be in a file with islands"),
+        (
+            MANY % (ASK, 1, "noop") + "models:\n  ceiling: 3\n", 16,
+            "models.ceiling cannot be in a file with islands: all agents would spend from it",
+        ),
+        (
+            MANY % (ASK, 1, "noop") + "models:\n  simulated:\n    server: {slots: 3}\n", 17,
+            "models.simulated.server cannot be in a file with islands: all agents would wait for it",
+        ),
+        (
+            MANY % (ASK, 1, "noop") + "models:\n  latency: 9s\n", 16,
+            "models.latency can be 9s, and calls of islands take at least 10s",
+        ),
+        (
+            MANY % (ASK, 1, "noop") + "models: {latency: {uniform: [5, 20]}}\n", 15,
+            "models.latency can be 5s, and calls of islands take at least 10s",
+        ),
+        (
+            MANY % (ASK, 1, "noop") + "models: {latency: {lognormal: [50, 200]}}\n", 15,
+            "models.latency can be 0s, and calls of islands take at least 10s",
+        ),
+        (
+            MANY % (f"[{ASK}, {{travel: {{to: south, after: 10s}}}}]", 1, "noop") + "models: {}\n", 7,
+            "agents that travel cannot ask models",
+        ),
+        (
+            MANY % ("{ask: {prompt: hello, tools: [memory.recall]}}", 1, "noop") + "models: {}\n", 7,
+            "agents on islands cannot use the tool 'memory.recall', which all would share",
+        ),
+        (
+            MANY % (ASK, 1, ASK) + "models: {}\nlimits: {llm_calls: {global: 5 per 1s}}\n", 16,
+            "limits.llm_calls.global: agents of north and south use it",
+        ),
         (MANY % ("noop", 1, "noop") + "conversations: {}\n", 15, "conversations cannot be in a file with islands"),
         (MANY % ("noop", 1, "noop") + "execution: {use_autonomous_loops: false}\n", 15, "in tick mode"),
         (MANY % ("noop", 1, "noop") + "execution: {health: {}}\n", 15, "execution.health cannot be"),
@@ -509,3 +543,28 @@ def test_a_number_and_its_text_name_one_island() -> None:
     """The number 1 and the text "1" of one entry are one island."""
     scenario = loads(NO_OTHERS.replace("north", "\"=[1, '1'][index %% 2]\"") % "    count: 4")
     assert Islands.of(build(scenario, seed=1).world).names == ("1",)
+
+
+ASKING = MANY % ("{ask: {prompt: hello}}", 1, "noop") + 'models: {rules: [{say: "=%s"}]%s}\n'
+
+
+def test_a_scripted_rule_that_reads_another_island_stops_the_run() -> None:
+    """A scripted rule acts for the agent that asks: it cannot read what that agent could not."""
+    with pytest.raises(CausalityError, match=r"calls state_of.* of clerk of the island south"):
+        sim.run(loads(ASKING % ("state_of('clerk', 'n')", "")), out=None)
+    assert sim.run(loads(ASKING % ("state_of('farmer', 'n')", "")), out=None).models["total"]["calls"] > 0
+
+
+def test_endpoints_of_islands_need_a_latency(tmp_path: Path) -> None:
+    """The real time of a call would let what an agent is answered depend on all islands: it is refused, also when a
+    branch replaces the models or the latency."""
+    access = Access(models=("vllm:m",))
+    with pytest.raises(UsageError, match="with islands, calls to endpoints need a latency in simulated time"):
+        sim.run(loads(ASKING % ("1", "")), out=None, access=access)
+    (tmp_path / "isles.yaml").write_text(ASKING % ("1", ""))
+    run = sim.run(tmp_path / "isles.yaml", out=tmp_path / "runs").run
+    assert run is not None
+    with pytest.raises(UsageError, match="with islands, calls to endpoints need a latency in simulated time"):
+        sim.branch(run, at=5, models=access.models)
+    with pytest.raises(UsageError, match=r"models.latency can be 3s, and calls of islands take at least 10s"):
+        sim.branch(run, at=5, overrides=["models.latency=3s"])

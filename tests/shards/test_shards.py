@@ -18,13 +18,14 @@ import sim
 from sim.base.errors import RunError, UsageError
 from sim.cli import main
 from sim.kernel.codec import as_sent
+from sim.llm.access import Access
 from sim.record import open_run
 from sim.runner.shards import run_on_shards
 from sim.runner.shards.processes import ShardProcess
 from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, read_order, read_report, read_setup
 from sim.runner.shards.shard import Shard
 from sim.runner.shards.sharded import on_shards
-from tests.shards.worlds import with_travel, world
+from tests.shards.worlds import with_models, with_travel, world
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +56,10 @@ def _differences(number: int, make: Callable[[int], dict[str, Any]] = world, **o
         run = on_shards(shards, nullcontext(Inside))(scenario, out=None, **options)
         if (run.hash, run.events, run.sim_seconds, run.metrics) != (one.hash, one.events, one.sim_seconds, one.metrics):
             found.append(f"{make.__name__} {number} on {shards} shards")
-        keys = ("iterations", "actions", "refused", "states", "wakeups", "messages", "kinds", "dropped", "unread")
+        keys = (
+            "iterations", "actions", "refused", "states", "wakeups", "messages", "kinds", "dropped", "unread", "models",
+            "warnings",
+        )  # fmt: skip
         assert {key: getattr(run, key) for key in keys} == {key: getattr(one, key) for key in keys}
         assert run.observations == one.observations
         assert run.stopped_by == one.stopped_by
@@ -76,6 +80,24 @@ def test_worlds_in_which_agents_travel_have_one_hash_on_every_number_of_shards(n
     assert not _differences(number, with_travel, backend="trio" if number % 2 else "asyncio")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(4))
+def test_worlds_in_which_agents_ask_models_have_one_hash_on_every_number_of_shards(number: int) -> None:
+    """The same holds where agents ask models that answer inside the run, fail, and are left alone for a while; and the
+    calls, what they cost and what is warned of are those of one process."""
+    assert not _differences(number, with_models)
+
+
+@pytest.mark.slow
+def test_models_that_the_operator_chooses_answer_on_shards() -> None:
+    """`--model` with models inside the run reaches each shard."""
+    access = Access(models=("simulated:other",))
+    one = sim.run(with_models(3), out=None, access=access)
+    two = on_shards(2, nullcontext(Inside))(with_models(3), out=None, access=access)
+    assert (two.hash, two.models) == (one.hash, one.models)
+    assert list(two.models["models"]) == ["simulated:other"]
+
+
 WHOLE, SAMPLE = 200, 40
 """Generated worlds in all with `SIM_CAMPAIGN=whole`; else a sample."""
 
@@ -83,10 +105,10 @@ WHOLE, SAMPLE = 200, 40
 @pytest.mark.proof
 @pytest.mark.timeout(7200)
 def test_many_generated_worlds_have_one_hash() -> None:
-    """The same holds for further generated worlds, half of them with agents that travel."""
+    """The same holds for further generated worlds, a third of them with agents that travel, and a third with models."""
     worlds = WHOLE if os.environ.get("SIM_CAMPAIGN") == "whole" else SAMPLE
-    made = (world, with_travel)
-    assert [found for number in range(10, worlds) for found in _differences(number, made[number % 2])] == []
+    made = (world, with_travel, with_models)
+    assert [found for number in range(10, worlds) for found in _differences(number, made[number % 3])] == []
 
 
 @pytest.mark.slow

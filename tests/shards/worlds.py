@@ -164,3 +164,46 @@ def with_travel(number: int) -> dict[str, Any]:
     )
     scenario["metrics"]["values"] |= {"trips": "total('nomad', 'trips')", "mail": "total('nomad', 'n')"}
     return scenario
+
+
+def with_models(number: int) -> dict[str, Any]:
+    """Return a generated world, every other one with travel, in which agents that stay ask models inside the run: these
+    fail often enough that circuit breakers open, and the calls of each agent are limited."""
+    draw, scenario = random.Random(f"models {number}"), world(number) if number % 2 else with_travel(number)
+    provider = draw.choice(["scripted", "simulated"])
+    fails = {"fail": draw.choice(["overload", "rate_limit", "server"]), "retry_after": draw.choice([None, "7s"])}
+    scenario["models"] = {
+        "provider": provider,
+        "tiers": {"small": ["mini", "midi"], "large": "maxi"},
+        "prices": {"mini": {"input": 1, "output": 2}, "maxi": {"input": 10, "output": 20}},
+        "tools": {"pick": {"description": "picks", "parameters": {"n": {"type": "integer"}}}},
+        "rules": [
+            {"when": f"chance({draw.choice([0.1, 0.7])})", **{key: one for key, one in fails.items() if one}},
+            {"tool": "pick", "call": {"pick": {"n": "=calls + randint(0, 9)"}}},
+            {"when": "chance(0.1)", "say": "=text + 1"},  # a fault of the rule
+            {"say": "=me + ' ' + str(calls) + ' ' + str(state.n) + ' ' + str(messages)"},
+        ],
+        "simulated": {
+            "first_token": {"lognormal": [0.5, 4]},
+            "failures": [{"kind": draw.choice(["server", "overload", "rate_limit"]), "share": draw.choice([0.1, 0.9])}],
+        },
+        "faults": draw.choice([[], [{"kind": "network", "share": 0.5, "start": "9s", "end": "30s"}]]),
+        "retry": {"requests": draw.randint(1, 4), "timeout": "3s", "deadline": "20s"},
+    }
+    if number % 2:  # what counts for each agent cannot travel
+        scenario["limits"] |= {"llm_calls": {"agent": f"{draw.randint(1, 5)} per 10s"}}
+        scenario["budgets"] = {"llm_tokens": {"amount": draw.randint(50, 2000), "reset": "20s"}}
+    if provider == "simulated" and draw.random() < 0.5:
+        scenario["models"]["rules"] = []  # filler
+    for entry in scenario["agents"]:
+        if entry["name"] == "nomad":
+            continue
+        entry["state"] |= {"said": [], "picks": 0}
+        options = {"tier": draw.choice(["small", "large"]), "use": draw.choice(["agent", "judge"])}
+        asks = [
+            {"ask": {"prompt": "=me + str(n)", **options}},
+            {"ask": {"prompt": "=str(n)", "history": "said", "max_tokens": 30}},
+            {"ask": {"prompt": "pick", "tools": ["pick"], **options}},
+        ]
+        entry["rules"].insert(0, {"when": "chance(0.4)", "do": draw.choice(asks), "set": {"picks": "=picks + 1"}})
+    return scenario

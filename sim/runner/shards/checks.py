@@ -50,6 +50,7 @@ def _excluded(spec: Spec, scenario: Scenario, options: RunOptions) -> Iterator[s
         (recording.level != "all", f"`recording.level: {recording.level}`"),
         (options.recording not in (None, "all"), f"the option recording={options.recording}"),
         (bool(recording.state), "`recording.state`"),
+        (options.access is not None and bool(options.access.batching), "calls in batches"),
         (scenario.execution.ties == "shuffled", "`execution.ties: shuffled`"),
         (places is not None and bool(places.variables), "`places.variables`"),
         (any(event.at == "end" for event in scenario.events), "events with `at: end`"),

@@ -14,7 +14,8 @@ from sim.base.errors import RunError
 from sim.base.expressions import Expression
 from sim.kernel.codec import Json
 from sim.runner.runner import RunSink
-from sim.runner.shards.protocol import AnyShard, Columns, Order, Report, Row
+from sim.runner.shards.calls import Calls
+from sim.runner.shards.protocol import AnyShard, Call, Closed, Columns, Order, Report, Row, RowKey
 from sim.runner.shards.shard import RowRecorder
 from sim.scenario.assembly.build import Simulation
 from sim.world.islands import Islands, Letter
@@ -29,6 +30,7 @@ class Coordinator:
         rows: what the scenario itself does.
         keeper: records the events of all.
         until_ns: the end of the run in simulated nanoseconds.
+        calls: makes the calls of models at endpoints; None: there are none.
 
     Attributes:
         windows: the number of windows so far.
@@ -37,7 +39,14 @@ class Coordinator:
     """
 
     def __init__(
-        self, world: Simulation, shards: Sequence[AnyShard], rows: RowRecorder, keeper: RunSink, until_ns: int
+        self,
+        world: Simulation,
+        shards: Sequence[AnyShard],
+        rows: RowRecorder,
+        keeper: RunSink,
+        until_ns: int,
+        *,
+        calls: Calls | None = None,
     ) -> None:
         islands = Islands.of(world.world)
         self.windows = self.critical_ns = self.total_ns = 0
@@ -51,6 +60,8 @@ class Coordinator:
         self._letters: list[list[Letter]] = [[] for _ in shards]
         self._next: list[int | None] = [0 for _ in shards]
         self._rows: list[list[Row]] = [[] for _ in shards]
+        self._calls = calls
+        self._of_calls: list[Call | Closed] = []  # begun or ended, and not recorded
         self._late: list[Row] = []  # of the scenario: those that are not before the end of the latest window
         self.reached = 0  # all that is before this time has happened
         self._asked = 0  # orders so far
@@ -71,14 +82,24 @@ class Coordinator:
 
     def _window(self, end: int) -> None:
         self.windows += 1
-        number = self._asked + 1
-        reports = self._ask([Order("run", end, tuple(letters), number=number) for letters in self._letters])
+        number, calls = self._asked + 1, self._calls
+        answers = [()] * len(self._shards) if calls is None else calls.due(end, len(self._shards))
+        orders = zip(self._letters, answers, strict=True)
+        reports = self._ask([Order("run", end, tuple(letters), those, number=number) for letters, those in orders])
         self._letters = [[] for _ in self._shards]
         for place, report in enumerate(reports):
+            if report.next is not None and report.next < end:
+                raise RunError(
+                    f"shard {place + 1} stands at {report.next / 1e9:g} s, in a window up to {end / 1e9:g} s"
+                )
             self._next[place] = report.next
             for letter in report.letters:
                 self._post(letter, place)
         self.reached = end
+        begun = [(place, call) for place, report in enumerate(reports) for call in report.calls]
+        if begun and calls is not None:
+            self._record(end)  # a request is on disk before it is sent
+            calls.start(begun)
         if self._has_agents and not any(report.running for report in reports):
             raise RunError(
                 f"all agents have stopped before {end / 1e9:g} s, and a run on shards ends at its time limit",
@@ -95,6 +116,7 @@ class Coordinator:
         self.total_ns += sum(report.cpu_ns for report in reports)
         for rows, report in zip(self._rows, reports, strict=True):
             rows.extend(report.rows)
+            self._of_calls += [*report.calls, *report.closed]
         self._at = [(report.now, report.delta) for report in reports]
         return reports
 
@@ -111,7 +133,13 @@ class Coordinator:
         own = [*self._late, *self._own.take()]
         self._late = [row for row in own if row[0][0] >= end]
         ready = [row for row in own if row[0][0] < end]
-        for key, source, counter, actor, topic, data, cause in merge(ready, *self._rows, key=_key):
+        of_calls, self._of_calls = sorted(self._of_calls, key=_key), []
+        for row in merge(ready, *self._rows, of_calls, key=_key):
+            if not isinstance(row, tuple):
+                assert self._calls is not None, "otherwise no shard has calls"
+                self._calls.note(row)
+                continue
+            key, source, counter, actor, topic, data, cause = row
             time_ns, delta, priority = key[:3]
             self._keeper.event((time_ns, delta, priority, source, counter, actor, topic, data, cause))
         self._rows = [[] for _ in self._shards]
@@ -144,8 +172,8 @@ class Coordinator:
         self._record(self._until_ns + 1)
 
 
-def _key(row: Row) -> Any:
-    return row[0]
+def _key(row: Row | Call | Closed) -> RowKey:
+    return row[0] if isinstance(row, tuple) else row.key
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:

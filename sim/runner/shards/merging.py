@@ -8,6 +8,7 @@ from sim.base.errors import RunError
 from sim.kernel.codec import Json
 from sim.runner.result import Distribution
 from sim.runner.runner import commonest
+from sim.runner.shards.model_figures import merge_fault_warnings, merge_models
 
 _MISSING: Final = object()
 
@@ -84,5 +85,7 @@ def merge_summaries(first: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]
         for (agent, topic, why), count in sorted(unread.items(), key=lambda item: (-item[1], item[0]))
     ]
     warnings = [one for part in (first, *parts) for one in part["warnings"]]
-    merged["warnings"] = [one for place, one in enumerate(warnings) if one not in warnings[:place]]
+    distinct = [one for place, one in enumerate(warnings) if one not in warnings[:place]]
+    merged["warnings"] = merge_fault_warnings(distinct, [part["first_rule_fault"] for part in parts])
+    merged["models"] = merge_models(first["models"], [part["models"] for part in parts])
     return merged

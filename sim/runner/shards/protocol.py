@@ -41,6 +41,8 @@ class Setup(Record, frozen=True):
         until_ns: the end of the run in simulated nanoseconds.
         islands: the islands that the shard runs.
         files: the data that the scenario refers to, by name, so that all shards have the same, on any machine.
+        models: the models that the operator has chosen, as `Access.models`. Only the coordinator knows where they are,
+            and their keys.
     """
 
     text: str
@@ -51,6 +53,7 @@ class Setup(Record, frozen=True):
     until_ns: int
     islands: tuple[str, ...]
     files: dict[str, bytes]
+    models: tuple[str, ...] = ()
 
 
 class AnyShard(Protocol):
@@ -75,6 +78,58 @@ Host = AbstractContextManager[Start]
 """Where shards run."""
 
 
+class Call(Record, frozen=True, array_like=True):
+    """A call of a model at an endpoint that an agent of a shard begins.
+
+    Attributes:
+        key: the place of its step in the order of all shards.
+        actor, ordinal: its agent, and its number among the calls of the agent.
+        request, request_hash, safety: those of its effect; the request as canonical JSON.
+        due: when its answer is delivered, in simulated nanoseconds.
+        timeout: the real seconds that it may take.
+    """
+
+    key: RowKey
+    actor: str
+    ordinal: int
+    request: Raw
+    request_hash: str
+    safety: Literal["pure", "idempotent", "unsafe"]
+    due: int
+    timeout: float
+
+
+class Closed(Record, frozen=True, array_like=True):
+    """How a call has ended for its agent; see `ClosedRow`.
+
+    Attributes:
+        key: the place of the step in the order of all shards.
+        actor, ordinal, ending, time_ns, delta: those of the row.
+    """
+
+    key: RowKey
+    actor: str
+    ordinal: int
+    ending: Literal["delivered", "timeout", "abandoned"]
+    time_ns: int
+    delta: int
+
+
+class Answered(Record, frozen=True, array_like=True):
+    """The outcome of a call.
+
+    Attributes:
+        actor, ordinal: those of the call.
+        outcome: the kind of the outcome.
+        value: its value as canonical JSON.
+    """
+
+    actor: str
+    ordinal: int
+    outcome: Literal["ok", "error", "timeout", "abandoned"]
+    value: Raw
+
+
 class Order(Record, frozen=True):
     """What the coordinator asks of a shard.
 
@@ -82,6 +137,7 @@ class Order(Record, frozen=True):
         what: `run` a window, `gather` the states that metrics read, or `end` the run.
         end: the end of the window (exclusive), or the time of the end of the run, in simulated nanoseconds.
         letters: what arrives from other shards.
+        answers: of `run`: the answers of models that are due in the window.
         wanted: of `gather`: by group, the state variables to return.
         delta: of `end`: the round of the last instant.
         number: the number of the order, from 1; so a shard notices orders that were lost, doubled or overtaken.
@@ -90,6 +146,7 @@ class Order(Record, frozen=True):
     what: Literal["run", "gather", "end"]
     end: int = 0
     letters: tuple[Letter, ...] = ()
+    answers: tuple[Answered, ...] = ()
     wanted: dict[str, list[str]] | None = None
     delta: int = 0
     number: int = 0
@@ -117,6 +174,7 @@ class Report(Record, frozen=True):
         now, delta: the instant and the round at which it is.
         rows: the events since the last report, in their order.
         letters: what leaves for other shards.
+        calls, closed: the calls of models that have begun and ended since the last report.
         running: the number of its agents that have not stopped.
         cpu_ns: the CPU time since the last report in nanoseconds, with that of sending it.
         columns: of `gather`: by group.
@@ -131,6 +189,8 @@ class Report(Record, frozen=True):
     delta: int = 0
     rows: tuple[Row, ...] = ()
     letters: tuple[Letter, ...] = ()
+    calls: tuple[Call, ...] = ()
+    closed: tuple[Closed, ...] = ()
     running: int = 0
     cpu_ns: int = 0
     columns: dict[str, Columns] | None = None

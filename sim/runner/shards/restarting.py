@@ -17,9 +17,9 @@ from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, Start, r
 ATTEMPTS: Final = 3
 """The run fails when so many processes of a shard have ended during one order: the cause is in the order itself."""
 
-Outline = tuple[int | None, int, int, int, int, int, int]
-"""What a report is compared by: `next`, `now`, `delta`, `running`, the numbers of events and letters, and a checksum of
-their data."""
+Outline = tuple[int | None, int, int, int, int, int, int, int, int]
+"""What a report is compared by: `next`, `now`, `delta`, `running`, the numbers of events, letters, calls and ended
+calls, and a checksum of their data."""
 
 
 class RestartedShard:
@@ -122,5 +122,7 @@ class RestartedShard:
 
 def _outline(report: Report) -> Outline:
     data = [row[5] for row in report.rows] + [letter.raw for letter in report.letters]
+    data += [call.request for call in report.calls]
     checksum = reduce(lambda so_far, raw: crc32(raw, so_far), data, 0)
-    return report.next, report.now, report.delta, report.running, len(report.rows), len(report.letters), checksum
+    counts = len(report.rows), len(report.letters), len(report.calls), len(report.closed)
+    return report.next, report.now, report.delta, report.running, *counts, checksum

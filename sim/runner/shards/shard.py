@@ -16,18 +16,31 @@ from sim.kernel import Source
 from sim.kernel.actor import FIRST_ACTOR, entry_source
 from sim.kernel.codec import Json, as_sent, freeze
 from sim.kernel.kernel import Kernel
-from sim.kernel.ports import NullRecorder
 from sim.kernel.rows import EventRow
+from sim.llm.access import Access
 from sim.record.files import SCENARIO
 from sim.runner.runner import RunController
-from sim.runner.shards.protocol import Columns, Order, Report, Row, Setup, read_order, read_setup, receive, send
+from sim.runner.shards.model_figures import first_fault_of
+from sim.runner.shards.protocol import (
+    Columns,
+    Order,
+    Report,
+    Row,
+    RowKey,
+    Setup,
+    read_order,
+    read_setup,
+    receive,
+    send,
+)
+from sim.runner.shards.shard_calls import CallRecorder, ShardCalls
 from sim.scenario import Scenario, loads
 from sim.scenario.assembly.build import Simulation, build
 from sim.scenario.schema import Metrics
 from sim.world.islands import Islands, Letter
 
 
-class RowRecorder(NullRecorder):
+class RowRecorder(CallRecorder):
     """A recorder that keeps events with the keys by which those of all shards are put in order.
 
     Args:
@@ -48,11 +61,19 @@ class RowRecorder(NullRecorder):
         time_ns, delta, priority, source, counter, actor, topic, data, cause = row
         if (_FIRST_ENTRY <= source < FIRST_ACTOR) is self._keeps_agents:
             return  # each process publishes the events of the scenario, and the coordinator records them
+        key = self._key(time_ns, delta, priority)
+        self.rows.append((key, source, counter, actor, topic, freeze(data), cause or (0, 0)))
+
+    def key(self) -> RowKey:
+        """Return the place of the present step in the order of all shards."""
+        return self._key(self._kernel.now, self._kernel.delta, self._kernel._entry[1])
+
+    def _key(self, time_ns: int, delta: int, priority: int) -> RowKey:
         entry, current = self._kernel._entry, self._kernel.current
         if not isinstance(entry[2], int):
-            raise RunError(f"{actor} is caused by what was made during the run, which shards cannot put in order")
-        key = (time_ns, delta, priority, entry[2], entry[3], self._place(entry[4], current))
-        self.rows.append((key, source, counter, actor, topic, freeze(data), cause or (0, 0)))
+            who = "an agent" if current is None else current.name
+            raise RunError(f"{who} is caused by what was made during the run, which shards cannot put in order")
+        return time_ns, delta, priority, entry[2], entry[3], self._place(entry[4], current)
 
     def _place(self, target: Any, current: Source | None) -> int:
         """Return the place of an event among those of all shards in one step.
@@ -89,7 +110,8 @@ class Shard:
 
     def __init__(self, setup: Setup, whole: Simulation | None = None) -> None:
         if whole is None:
-            whole = build(_loaded(setup), seed=setup.seed, until_ns=setup.until_ns)
+            access = Access(models=setup.models) if setup.models else None
+            whole = build(_loaded(setup), seed=setup.seed, access=access, until_ns=setup.until_ns)
         self._world = whole.world
         self._islands = Islands.of(self._world)
         self._local = frozenset(setup.islands)
@@ -102,6 +124,7 @@ class Shard:
         quiet = whole.scenario.model_copy(update={"metrics": Metrics(), "stop": None})
         self._simulation: Simulation = attrs.evolve(whole, scenario=quiet, starts=tuple(own))
         self._runner = RunController(self._simulation, until_ns=setup.until_ns, mode="autonomous")
+        self._calls = kernel.effects.performer = self._rows.calls = ShardCalls(kernel, self._rows.key)
         self._runner.begin()
         self._world.on_all_stopped = None  # the others may run on
         self._reported_ns = time.process_time_ns()
@@ -127,18 +150,29 @@ class Shard:
         if order.what == "run":
             for letter in order.letters:
                 self._islands.receive(letter)
+            self._calls.answer(order.answers)
             kernel.run(order.end)
+            self._check_refusal()
         elif order.what == "gather":
             columns = {group: self._columns(group, keys) for group, keys in (order.wanted or {}).items()}
         else:
             final = self._end(order)
         letters, self._letters[:] = tuple(self._letters), []
+        calls, closed = self._calls.take()
         before, self._reported_ns = self._reported_ns, time.process_time_ns()
         return Report(
             next=kernel.next_time(), now=kernel.now, delta=kernel.delta, rows=self._rows.take(), letters=letters,
-            running=self._world.running, cpu_ns=self._reported_ns - before, columns=columns, number=order.number,
-            **final,
+            calls=calls, closed=closed, running=self._world.running, cpu_ns=self._reported_ns - before, columns=columns,
+            number=order.number, **final,
         )  # fmt: skip
+
+    def _check_refusal(self) -> None:
+        """Fail if an endpoint has refused a call for good. One process ends such a run at that instant, at which the
+        other shards are not.
+        """
+        models = self._simulation.models
+        if models is not None and models.refusal is not None:
+            raise RunError(models.refusal, hint="check the key, the address and the names of the models")
 
     def _columns(self, group: str, keys: list[str]) -> Columns:
         local = [agent for agent in self._world.members(group) if self._is_local(agent.agent_id)]
@@ -168,6 +202,7 @@ class Shard:
         world.close()
         summary = self._runner._summary("finished", states)
         summary["errors_by_text"] = world.errors
+        summary["first_rule_fault"] = first_fault_of(self._simulation.models)
         summary["observations"] = {name: list(values) for name, values in world.observations.items()}
         return {"digest": digest, "summary": summary}
 

@@ -19,10 +19,11 @@ from sim.runner.options import RunOptions, taking
 from sim.runner.result import RunResult
 from sim.runner.runner import RunController, RunSink
 from sim.runner.running import Source, kept_by, read_scenario
+from sim.runner.shards.calls import Calls
 from sim.runner.shards.checks import check_shards, wanted_of
 from sim.runner.shards.coordinator import Coordinator, GatheredFunctions
 from sim.runner.shards.merging import merge_states, merge_summaries
-from sim.runner.shards.processes import Forks
+from sim.runner.shards.processes import Forks, ShardProcess
 from sim.runner.shards.protocol import Host, Setup, Start
 from sim.runner.shards.restarting import RestartedShard
 from sim.runner.shards.shard import RowRecorder
@@ -97,11 +98,14 @@ def _run(source: Source, options: RunOptions, shards: int, host: Host | None) ->
     checked, text, chosen = read_scenario(source, options)
     spec = Spec.of(checked, text, chosen)
     check_shards(spec, chosen, shards)
-    with host or nullcontext(Forks(spec.simulation)) as start:
-        return _run_by(start, shards, spec, chosen)
+    models = spec.simulation.models
+    outside = models is not None and models.outside
+    start_here: Start = ShardProcess if outside else Forks(spec.simulation)  # a fork would have the keys
+    with Calls.of(models) as calls, host or nullcontext(start_here) as start:
+        return _run_by(start, shards, spec, chosen, calls)
 
 
-def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions) -> RunResult:
+def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions, calls: Calls | None) -> RunResult:
     started = time.monotonic()
     world = spec.simulation.world
     processes: list[RestartedShard] = []
@@ -109,7 +113,7 @@ def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions) -> RunRes
         with _interruptible():
             for number, setup in enumerate(_setups(spec, chosen, shards), 1):
                 processes.append(RestartedShard(number, setup, start))  # before the record has a thread
-            return _recorded(processes, spec, chosen, started)
+            return _recorded(processes, spec, chosen, started, calls)
     finally:
         for process in processes:
             process.close()
@@ -117,13 +121,17 @@ def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions) -> RunRes
         world.kernel.close()
 
 
-def _recorded(processes: Sequence[RestartedShard], spec: Spec, chosen: RunOptions, started: float) -> RunResult:
+def _recorded(
+    processes: Sequence[RestartedShard], spec: Spec, chosen: RunOptions, started: float, calls: Calls | None
+) -> RunResult:
     """Run all shards, with a record, and return the result."""
     kept = kept_by(spec, chosen, None, ())
+    if calls is not None:
+        calls.begin(kept)
     try:
         for process in processes:
             process.report()
-        fields, digest, now = _drive(spec, processes, kept.keeper)
+        fields, digest, now = _drive(spec, processes, kept.keeper, calls)
         hash = kept.keeper.finish("finished", digest, now, fields)
     except KeyboardInterrupt:
         kept.keeper.close()
@@ -147,6 +155,7 @@ def _setups(spec: Spec, chosen: RunOptions, shards: int) -> list[Setup]:
         Setup(
             text=checked.source.text, file=checked.source.file, overrides=tuple(chosen.overrides),
             allow=tuple(chosen.allow), seed=world.kernel.seed, until_ns=spec.until_ns, islands=islands, files=files,
+            models=() if chosen.access is None else chosen.access.models,
         )
         for islands in packed(Islands.of(world), shards)
     ]  # fmt: skip
@@ -170,11 +179,13 @@ def _sizes(islands: Islands) -> dict[str, int]:
     return sizes
 
 
-def _drive(spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink) -> tuple[dict[str, Any], Any, int]:
+def _drive(
+    spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink, calls: Calls | None
+) -> tuple[dict[str, Any], Any, int]:
     """Run all shards to the end; return the figures of the result, the final state, and the time of the end."""
     whole, kernel = spec.simulation, spec.simulation.world.kernel
     rows = kernel.recorder = RowRecorder(kernel, Islands.of(whole.world), keeps_agents=False)
-    coordinator = Coordinator(whole, processes, rows, keeper, spec.until_ns)
+    coordinator = Coordinator(whole, processes, rows, keeper, spec.until_ns, calls=calls)
     began = time.process_time_ns()
     functions = GatheredFunctions(whole, coordinator, wanted_of(whole.scenario))
     simulation = attrs.evolve(whole, metric_functions=functions, starts=())
@@ -192,6 +203,8 @@ def _drive(spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink) -> 
     merging = time.process_time_ns() - began
     digest = merge_states(_plain(whole.world.digest()), [report.digest or {} for report in reports])
     fields = merge_summaries(runner._summary("finished", {}), [report.summary or {} for report in reports])
+    if fields["models"] and whole.models is not None:
+        fields["models"] |= {name: figures for name, figures in whole.models.edge_figures().items() if figures}
     fields["services"] = {
         **fields["services"],
         "shards": _figures(Islands.of(whole.world), processes, coordinator, merging),

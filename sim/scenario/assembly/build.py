@@ -273,14 +273,22 @@ def _models(
 ) -> "Models | None":
     if scenario.models is not None:
         from sim.llm.access import Access
-        from sim.scenario.assembly.models import set_up_models  # the import is slow
+        from sim.scenario.assembly.models import check_latency, set_up_models  # the import is slow
 
-        return set_up_models(world, scenario.models, toolbox, access or Access(), service)
+        check_latency(scenario, outside=access is not None and access.outside)
+        island_of = None if "islands" not in scenario.sections else lambda name: _island_of(world, name)
+        return set_up_models(world, scenario.models, toolbox, access or Access(), service, island_of=island_of)
     if access is not None and access.models:
         raise UsageError(
             f"the scenario {scenario.name} has no language models to replace", hint="add `models: {}` to it"
         )
     return None
+
+
+def _island_of(world: World, agent_id: str) -> str | None:
+    from sim.world.islands import Islands  # only such scenarios need it
+
+    return Islands.of(world).island_of(agent_id)
 
 
 # -- the agents

@@ -259,6 +259,10 @@ class LiveParameters:
             if len(in_changes) != len(error.problems):
                 raise
             raise UsageError("; ".join(one.message for one in in_changes), hint=in_changes[0].hint) from None
+        if self._simulation.models is not None:
+            from sim.scenario.assembly.models import check_latency  # the import is slow
+
+            check_latency(changed, outside=self._simulation.models.outside)
         return changed
 
 

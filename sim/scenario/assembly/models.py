@@ -14,6 +14,7 @@ from sim.llm.access import INSIDE, Access
 from sim.llm.behaviour import Draw
 from sim.llm.capabilities import DECLARED
 from sim.llm.client import Client, make_endpoint
+from sim.llm.divided_client import DividedClient
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import RetryPolicy
 from sim.llm.limits.spend import Spend
@@ -31,13 +32,20 @@ from sim.world import World
 if TYPE_CHECKING:
     from sim.kernel.ports import Background
     from sim.llm.batches.place import Place
+    from sim.scenario.schema import Scenario
 
 _ONLY = "default"
 """The only tier of a scenario that names none."""
 
 
 def set_up_models(
-    world: World, models: schema.Models, toolbox: Toolbox, access: Access, time: ServiceTime | None = None
+    world: World,
+    models: schema.Models,
+    toolbox: Toolbox,
+    access: Access,
+    time: ServiceTime | None = None,
+    *,
+    island_of: Callable[[str], str | None] | None = None,
 ) -> Models:
     """Add language models to a world, and the action `ask` for its agents.
 
@@ -47,6 +55,7 @@ def set_up_models(
         toolbox: the functions of scripted rules.
         access: the access of the operator, which overrides the scenario.
         time: the time axis of `simulated` models; None: simulated time of the world.
+        island_of: returns the island of an agent; None: the world has no islands.
 
     Raises:
         UsageError: if the operator names a provider or tier that does not exist.
@@ -54,21 +63,25 @@ def set_up_models(
     prices = prices_of(models)
     policy = _policy(models)
     clock = CoreClock(world.kernel)
-    limits = {"simulated": _limits(models)}
-    endpoints = {
-        provider.name: make_endpoint(
-            clock,
-            _wrap(models, provider, clock),
-            limits.get(provider.name),
-            written_calls=provider.name in _writing(models),
-        )
-        for provider in _providers(world, models, toolbox, time)
-    }
+    providers = _providers(world, models, toolbox, time)
+
+    def make_core() -> Client:
+        endpoints = {
+            provider.name: make_endpoint(
+                clock,
+                _wrap(models, provider, clock),
+                _limits(models) if provider.name == "simulated" else None,
+                written_calls=provider.name in _writing(models),
+            )
+            for provider in providers
+        }
+        return Client(clock, endpoints, policy, cost=prices.cost)
+
     world.actions.register(Ask({name: _tool(name, tool) for name, tool in models.tools.items()}).handler())
-    return Models(
+    service = Models(
         world,
         router=_router(models, access, prices),
-        core=Client(clock, endpoints, policy, cost=prices.cost),
+        core=make_core() if island_of is None else DividedClient(island_of, make_core),
         edge=_edge(models, access, policy, prices, lambda: Models.of(world)),
         prices=prices,
         spend=_spend(models.ceiling),
@@ -78,6 +91,9 @@ def set_up_models(
         latency=latency_of(models),
         aside=_aside(world, models, toolbox),
     )
+    if island_of is not None:
+        service.part_of = lambda agent_id: island_of(agent_id) or ""
+    return service
 
 
 def prices_of(models: schema.Models) -> Prices:
@@ -94,6 +110,24 @@ def _spend(ceiling: schema.Ceiling | None) -> Spend:
 def latency_of(models: schema.Models) -> Draw | None:
     """Return the modelled latency of calls to endpoints; None if it is measured."""
     return None if models.latency is None else models.latency.made()
+
+
+def check_latency(scenario: "Scenario", *, outside: bool) -> None:
+    """Check that calls to endpoints take a time in simulated time, if the scenario has islands.
+
+    Args:
+        scenario: the scenario; its check compares the latency with that of the islands.
+        outside: whether a model is at an endpoint.
+
+    Raises:
+        UsageError: if their latency is measured.
+    """
+    if outside and "islands" in scenario.sections and scenario.models is not None and scenario.models.latency is None:
+        raise UsageError(
+            "with islands, calls to endpoints need a latency in simulated time, of at least that of the islands:"
+            " if it is measured, what agents are answered depends on all islands",
+            hint="add `latency` to `models` of the scenario, or use --set models.latency=30s",
+        )
 
 
 def check_models(models: schema.Models, access: Access) -> None:
