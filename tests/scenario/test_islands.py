@@ -545,7 +545,8 @@ def test_a_number_and_its_text_name_one_island() -> None:
     assert Islands.of(build(scenario, seed=1).world).names == ("1",)
 
 
-ASKING = MANY % ("{ask: {prompt: hello}}", 1, "noop") + 'models: {rules: [{say: "=%s"}]%s}\n'
+RARELY = MANY.replace("    state", "    loop: {min_loop_delay: 40s}\n    state", 1)
+ASKING = RARELY % ("{ask: {prompt: hello}}", 1, "noop") + 'models: {rules: [{say: "=%s"}]%s}\n'
 
 
 def test_a_scripted_rule_that_reads_another_island_stops_the_run() -> None:
