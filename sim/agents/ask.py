@@ -17,7 +17,7 @@ from sim.base.errors import LimitError
 from sim.kernel.codec import Json, JsonObject
 from sim.llm.answers import TOOL_CHOICES, answer_schema_fault, extra_body_fault, value_of
 from sim.llm.service import Skipped
-from sim.llm.types import ChatMessage, ModelRequest, Sampling, ToolSpec
+from sim.llm.types import ChatMessage, ModelRequest, Sampling, ToolSpec, varied
 from sim.resources import MICRO
 from sim.tools import Tool, Tools
 from sim.world import ActionHandler, Inhabitant, Refused, World
@@ -118,16 +118,16 @@ class Ask:
         opening = [ChatMessage("system", system)] if system else []
         decisions, run = self._offered(world, agent, tools)
         offered = (*decisions, *map(spec_of, run))
-        request = ModelRequest(
-            (),
-            sampling=_sampling(options),
-            use=use,
-            tier=tier or None,
-            stream=_flag("stream", options.get("stream")),
-            response_format=_schema(options.get("response_format")),
-            tool_choice=_choice(options.get("tool_choice"), offered),
-            extra_body=_extra_body(options.get("extra_body")),
-        )
+        request = ModelRequest((), use=use, tier=tier or None)
+        if options:
+            request = varied(
+                request,
+                sampling=_sampling(options),
+                stream=_flag("stream", options.get("stream")),
+                response_format=_schema(options.get("response_format")),
+                tool_choice=_choice(options.get("tool_choice"), offered),
+                extra_body=_extra_body(options.get("extra_body")),
+            )
         limits = _LIMITS if options.get("limits") is None else limits_from(options["limits"], _LIMITS)
         loop = CoreLoop(world, agent, tools=run, decisions=decisions, limits=limits, request=request)
         result = await loop.run((*opening, *_past(agent, history), ChatMessage("user", prompt)))

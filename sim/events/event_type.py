@@ -127,10 +127,16 @@ def read_data(topic: str, data: object) -> EventData | Malformed | None:
     if event_class is None:
         return None
     try:
+        if isinstance(data, Raw) and not issubclass(event_class, OpenData):
+            made: EventData = _reader_of(event_class)(data)
+            return made
         data = decode(data) if isinstance(data, Raw) else data
         return converted({"values": data} if issubclass(event_class, OpenData) else data, event_class)
     except ValueError as error:
         return Malformed(topic, str(error))
+
+
+_reader_of = cache(reader)
 
 
 def data_reader(topic: str) -> Callable[[bytes], EventData | Malformed] | None:

@@ -8,7 +8,7 @@ import contextvars
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.abc
@@ -24,6 +24,14 @@ from sim.kernel.kernel import Kernel
 
 LARGEST_RESULT = 16 * 2**20
 """Maximum length in bytes of a result as canonical JSON, because it is kept in memory, in the record and in replays."""
+
+_MANY: Final = 5
+"""From how many effects under way on an outcome waits for others, to share a commit, as with `commit_siblings` of
+PostgreSQL.
+"""
+
+_TOGETHER: Final = 0.005
+"""Real seconds that they wait, at most: a commit takes about as long, and a call of a model far longer."""
 
 
 class Portal:
@@ -76,6 +84,8 @@ class EffectTasks:
         self._scopes: dict[EffectHandle, anyio.CancelScope] = {}
         self._starting = 0  # launched effects that are not under way yet
         self._ending = 0  # outcomes of effects with modelled latency that were not handed over yet
+        self._undurable: list[Callable[[], object]] = []  # for the next request to the recorder
+        self._gathering = False  # whether a task waits for more of them
         self._group: anyio.abc.TaskGroup | None = None
         self.door: Portal | None = None
 
@@ -141,13 +151,34 @@ class EffectTasks:
 
     def when_durable(self, then: Callable[[], object]) -> None:
         """Call `then` in the event loop when all intents, results and inputs so far are on disk."""
-        door = self.door
+        self._undurable.append(then)
+        self._ask_recorder()
+
+    def _ask_recorder(self) -> None:
+        door, waiting = self.door, self._undurable
         assert door is not None, "opened before"
+        if not waiting:
+            return
+        self._undurable = []
 
         def written(error: Exception | None) -> None:
-            door.call(then if error is None else lambda: self._failed(error))
+            door.call(lambda: self._written(waiting, error))
 
         self._kernel.recorder.durable(written)
+
+    def _written(self, waiting: list[Callable[[], object]], error: Exception | None) -> None:
+        if error is not None:
+            self._failed(error)
+            return
+        for then in waiting:
+            then()
+
+    async def _gather(self) -> None:
+        """Ask the recorder once for the outcomes of this turn of the event loop, and of a few more if many come."""
+        await anyio.sleep(_TOGETHER if self.under_way >= _MANY else 0)
+        self._gathering = False
+        if self.door is not None:
+            self._ask_recorder()
 
     def _start(self, batch: list[EffectHandle]) -> None:
         if self._group is None:
@@ -198,7 +229,10 @@ class EffectTasks:
             effects.record(handle, outcome)
             reach("effect.recorded")
             self._ending += 1
-            self.when_durable(lambda: self._hand_over(handle, outcome))
+            self._undurable.append(lambda: self._hand_over(handle, outcome))
+            if not self._gathering and self._group is not None:
+                self._gathering = True
+                self._group.start_soon(self._gather)
 
     def _hand_over(self, handle: EffectHandle, outcome: Outcome) -> None:
         self._ending -= 1

@@ -61,6 +61,7 @@ from sim.llm.types import (
     RuleFault,
     Sampling,
     TokenUsage,
+    varied,
 )
 from sim.resources import MICRO, Budgets, Earmark, Reservation
 from sim.world import Service, Warned, World
@@ -912,10 +913,10 @@ class Models(Service):
                     ended_ns=now,
                 )
             )
-        target = Target.parse(total.model)
+        provider, _, model = total.model.partition(":")
         called = ModelCalled(
-            attempts=total.attempts, cost_micro=cost, group=agent.group, model=target.model,
-            planned_cost_micro=plan.cost_micro, planned_tokens=plan.tokens, provider=target.provider,
+            attempts=total.attempts, cost_micro=cost, group=agent.group, model=model,
+            planned_cost_micro=plan.cost_micro, planned_tokens=plan.tokens, provider=provider,
             seconds=to_seconds(self._world.kernel.now - started), tier=plan.route.tier, use=request.use,
             **_identity(stake.effect, agent), **({} if usage is None else usage_to_json(usage)), **how,
         )  # fmt: skip
@@ -1003,7 +1004,7 @@ def _limited(request: ModelRequest, max_tokens: int) -> ModelRequest:
     if request.sampling.max_tokens == max_tokens:
         return request
     old = request.sampling
-    return attrs.evolve(request, sampling=Sampling(old.temperature, old.top_p, max_tokens, old.stop, old.seed))
+    return varied(request, sampling=Sampling(old.temperature, old.top_p, max_tokens, old.stop, old.seed))
 
 
 def _refused_formats(outcome: Answer | ModelError) -> dict[str, Json]:

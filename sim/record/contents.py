@@ -14,6 +14,7 @@ from sim.kernel.codec import decode, encode
 _MARK = "$"
 _ITEM = 64  # minimum length in bytes of an item of a list that is stored as a part
 _TEXT = 256  # minimum length in bytes of a text that is stored as a part
+_LONGEST_SIGN = 6  # maximum length in bytes of a character in JSON: \u001f
 _MOST = 10_000_000  # maximum number of parts of one request, with repetitions
 
 
@@ -51,6 +52,8 @@ def _skeleton(value: Any, parts: list[bytes]) -> Any:
 
 
 def _part(value: Any, parts: list[bytes], least: int) -> Any:
+    if isinstance(value, str) and _LONGEST_SIGN * len(value) + 2 < least:
+        return value
     body = encode(value)
     if len(body) < least and not (isinstance(value, dict) and _MARK in value):
         return value

@@ -225,15 +225,15 @@ class RunRecorder(_Buffer):
     def intent(self, row: IntentRow, /) -> None:
         """Record the intent to start an effect. It may start after the callback of `durable`."""
         request = split(row.request)
-        self._writer.put(Tables.intent, row, request, *self._take())
+        self._writer.add(Tables.intent, row, request, *self._take())
 
     def result(self, row: ResultRow, /) -> None:
         """Record the outcome of an effect. The actor may get it after the callback of `durable`."""
-        self._writer.put(Tables.result, row, encode(row.value))
+        self._writer.add(Tables.result, row, encode(row.value))
 
     def closed(self, row: ClosedRow, /) -> None:
         """Record how an effect ended for its actor."""
-        self._writer.put(Tables.closed, *row)
+        self._writer.add(Tables.closed, *row)
 
     def go_on(self, events: int) -> None:
         """Continue the record of a resumed run, which was replayed and contains `events` events."""

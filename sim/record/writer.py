@@ -32,6 +32,7 @@ from sim.record.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 T = TypeVar("T")
 Done = Future[None]
 _Job = tuple["Future[Any] | None", Callable[..., Any], tuple[Any, ...]]
+_Added = tuple[Callable[..., None], tuple[Any, ...]]
 
 _JOBS = 256
 """Maximum number of jobs in the queue. A larger number makes commits cheaper per job but takes more memory.
@@ -269,16 +270,16 @@ class Tables:
         actor, ordinal, outcome, _, attempts, stamp = row
         hash = result_hash(actor, ordinal, outcome, value, attempts, stamp is not None)
         changed = self._execute(
-            "UPDATE effects SET outcome = ?, result = CAST(? AS TEXT), attempts = ?, arrived = ?,"
-            " result_hash = ?"
-            " WHERE actor = ? AND ordinal = ? AND outcome IS NULL RETURNING id",
+            "UPDATE effects SET outcome = ?, result = CAST(? AS TEXT), attempts = ?, arrived = ?, result_hash = ?"
+            " WHERE actor = ? AND ordinal = ? AND outcome IS NULL",
             (outcome, value, attempts, stamp is not None, hash, actor, ordinal),
-        ).fetchone()
-        if changed is None:
+        )
+        if not changed.rowcount:
             raise RunError(f"effect {ordinal} of {actor} got an outcome, but it has one already or was not started")
         self._seal.add("outcome", actor, ordinal, hash)
         if stamp is not None:
-            self._arrive(*stamp, "", b"null", changed[0])
+            sql = "SELECT id FROM effects WHERE actor = ? AND ordinal = ?"
+            self._arrive(*stamp, "", b"null", self._execute(sql, (actor, ordinal)).fetchone()[0])
 
     def closed(self, actor: str, ordinal: int, ending: str, time_ns: int, delta: int) -> None:
         """Store how an effect ended for its actor."""
@@ -334,6 +335,15 @@ def shortened(request: Any, most: int = 200) -> str:
     return text if len(text) <= most else text[:most] + "..."
 
 
+def _each(
+    tables: Tables, added: list[_Added], method: Callable[..., T] | None = None, args: tuple[Any, ...] = ()
+) -> T | None:
+    """Do the added jobs, then another one, and return what that returns."""
+    for one, own in added:
+        one(tables, *own)
+    return None if method is None else method(tables, *args)
+
+
 def _identity(folder: Path) -> tuple[tuple[int, int], ...]:
     """Return device and inode of the files of a run, which differ if the folder was replaced.
 
@@ -372,6 +382,7 @@ class Writer:
         self._error_raised = False
         self._closed = False
         self._queue: queue.Queue[_Job | None] = queue.Queue(_JOBS)
+        self._added: list[_Added] = []  # jobs that are passed on with the next one
         self._lock = lock_folder(folder, take_over=take_over)
         self.epoch = 0
         opened: Future[None] = Future()
@@ -392,14 +403,33 @@ class Writer:
             RunError: if writing has failed before, the writer is closed, or this is a forked process.
         """
         self.check()
+        self._pass_on()
         self._queue.put((None, method, args))
+
+    def add(self, method: Callable[..., None], *args: Any) -> None:
+        """Like `put`, but with the next `submit`, `put` or `close`, so that the thread wakes once for all such jobs.
+
+        Raises:
+            RunError: as `put`.
+        """
+        self.check()
+        self._added.append((method, args))
+        if len(self._added) >= _JOBS:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Pass on the added jobs."""
+        if self._added:
+            added, self._added = self._added, []
+            self._queue.put((None, _each, (added,)))
 
     def submit(self, method: Callable[..., T], *args: Any) -> "Future[T]":
         """Like `put`. After the commit, the future gets the return value of the method; after a failure, the error."""
         self.check()
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()  # from now on the future cannot be cancelled
-        self._queue.put((future, method, args))
+        added, self._added = self._added, []
+        self._queue.put((future, _each, (added, method, args)))  # as one job: nothing of it is committed alone
         return future
 
     def check(self) -> None:
@@ -427,6 +457,7 @@ class Writer:
         if os.getpid() != self._pid:
             self.check()
         self._closed = True
+        self._pass_on()
         self._queue.put((None, Tables.leave, ()))
         self._queue.put(None)
         self._thread.join()

@@ -777,3 +777,31 @@ def test_effects_are_checked_when_they_are_made(options, sentence):
     """A time that is none and a safety that does not exist are refused by name, before they can be recorded."""
     with pytest.raises(UsageError, match=sentence):
         effect(**options)
+
+
+@both_hosts
+def test_outcomes_of_one_moment_share_a_commit(make_kernel, backend):
+    """Effects that end together ask the recorder once, and all get their outcomes."""
+    asked = list[int]()
+
+    class Counting(NullRecorder):
+        def durable(self, done: Durable, /) -> None:
+            asked.append(len(asked))
+            done(None)
+
+    kernel, ended, go = Kernel(recorder=Counting()), list[object](), anyio.Event()
+
+    async def call(request: Any, key: str) -> int:
+        if request == 9:
+            go.set()
+        await go.wait()
+        return int(request)
+
+    async def asker(number: int) -> None:
+        ended.append((await perform(Effect("test", number, call, latency_ns=5 * MS))).value)
+
+    for number in range(10):
+        kernel.spawn(f"asker{number}", asker(number))
+    anyio.run(Host(kernel).run, NS, backend=backend)
+    assert ended == list(range(10))
+    assert len(asked) == 2  # for the intents, and for the outcomes

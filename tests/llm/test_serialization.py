@@ -1,5 +1,10 @@
 """Requests, answers and failures take the way through JSON and back."""
 
+from typing import Any
+
+import attrs
+import pytest
+
 from sim.kernel.codec import decode, encode
 from sim.llm.serialization import (
     answer_from_json,
@@ -20,6 +25,7 @@ from sim.llm.types import (
     TokenUsage,
     ToolCall,
     ToolSpec,
+    varied,
 )
 
 CALL = ToolCall("c1", "vote", '{"choice": "yes"}')
@@ -74,3 +80,12 @@ def test_failures():
     fields = ("kind", "retry_after", "attempts", "usage", "hint")
     assert [getattr(back, name) for name in fields] == [getattr(error, name) for name in fields]
     assert str(back) == str(error)
+
+
+@pytest.mark.parametrize("field", [field.name for field in attrs.fields(ModelRequest)])
+def test_a_varied_request_differs_in_what_was_given(field):
+    """`varied` does as `attrs.evolve`, for each field."""
+    request = ModelRequest((ChatMessage("user", "hello"),), use="judge", texts=("a",), sampling=Sampling(seed=3))
+    changes: Any = {field: "other"}
+    assert varied(request, **changes) == attrs.evolve(request, **changes)
+    assert varied(request) == request

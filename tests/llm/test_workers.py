@@ -33,7 +33,7 @@ from sim.llm.limits.retry import RetryPolicy
 from sim.llm.providers.openai.formats import Formats
 from sim.llm.router import Target
 from sim.llm.sending import Interrupted, Sending
-from sim.llm.tokens import count_request, exact
+from sim.llm.tokens import APPROXIMATE, count_request, exact
 from sim.llm.types import (
     Answer,
     ChatMessage,
@@ -60,7 +60,7 @@ from sim.llm.workers.messages import (
     read_to_worker,
 )
 from sim.llm.workers.pool import MOST_IN_VAIN, EdgeWorkers, _Slot, edge_workers
-from sim.llm.workers.program import serve
+from sim.llm.workers.program import Output, Worker, serve
 from sim.llm.workers.ray_actor import WorkerActor, greeting
 from sim.llm.workers.sealing import Seal, sealed
 from sim.runner.options import HostOptions
@@ -903,3 +903,44 @@ def test_workers_on_a_cluster_need_its_address():
         with pytest.raises(UsageError) as found:
             HostOptions(**given)
         assert str(found.value) == sentence
+
+
+def test_outcomes_of_many_requests_are_written_together():
+    """Frames that are sent while many requests are under way wait for others; those of a few are written at once."""
+    written, first = list[bytes](), threading.Event()
+
+    def write(data: bytes) -> None:
+        written.append(data)
+        first.set()
+
+    output = Output(write)
+    output.later(b"a")
+    assert first.wait(20)
+    output.many = True
+    first.clear()
+    for frame in (b"b", b"c", b"d"):
+        output.later(frame)
+    assert first.wait(20)
+    assert written[0] == b"a"
+    assert b"".join(written).startswith(b"ab")
+    while b"".join(written) != b"abcd":
+        assert first.wait(20)
+
+
+def test_a_worker_knows_when_it_has_many_requests():
+    """From five requests under way on, outcomes are sent together, and below that at once."""
+
+    async def main() -> None:
+        output = Output(lambda data: None)
+        place = Place("http://127.0.0.1:9/v1", "none", {}, ("m",), 8)
+        worker = Worker(Start({"openai": place}, 1.0, "m"), APPROXIMATE, output)
+        request = ModelRequest((ChatMessage("user", "hello"),))
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                assert not output.many
+                worker.take(Ask(number, "openai", "m", request, False), group)
+            assert output.many
+        assert not output.many
+        await worker.aclose()
+
+    anyio.run(main)

@@ -13,7 +13,7 @@ import pytest
 from sim.base.errors import RunError
 from sim.kernel.rows import IntentRow
 from sim.record import RunRecorder, open_run
-from sim.record.writer import Tables, Writer
+from sim.record.writer import _JOBS, Tables, Writer
 from tests.helpers import wait_until_durable
 from tests.record import resealed
 
@@ -186,3 +186,37 @@ def test_a_file_that_is_no_run_cannot_be_written(tmp_path):
 
     with pytest.raises(RunError, match="it is not a SQLite database"):
         Writer(tmp_path)
+
+
+def test_added_jobs_are_committed_with_the_next_one(start):
+    """Rows that nothing waits for share the commit of the next job, in their order; closing commits them as well."""
+    recorder = start()
+    writer, done, commits = recorder._writer, list[str](), list[int]()
+
+    def note(tables: Tables, what: str) -> None:
+        done.append(what)
+
+    def commit(tables: Tables) -> None:
+        commits.append(tables._number)
+
+    writer.submit(commit).result()
+    for what in ("a", "b"):
+        writer.add(note, what)
+    assert done == []
+    writer.put(note, "c")
+    writer.add(note, "d")
+    writer.submit(commit).result()
+    assert done == ["a", "b", "c", "d"]
+    assert commits[1] - commits[0] <= 3
+    writer.add(note, "e")
+    recorder.close()
+    assert done[-1] == "e"
+
+
+def test_added_jobs_do_not_pile_up(start):
+    """So many jobs as the queue takes are passed on, also if nothing waits for them."""
+    with start() as recorder:
+        passed = threading.Event()
+        for _ in range(_JOBS):
+            recorder._writer.add(lambda tables: passed.set())
+        assert passed.wait(20)

@@ -28,6 +28,7 @@ from sim.llm.types import (
     ModelRequest,
     Observer,
     ToolSpec,
+    varied,
 )
 from sim.resources import MICRO
 from sim.tools import Tool, ToolAccess, Tools
@@ -156,7 +157,7 @@ class CoreLoop:
         """Ask the model and add its answer; return why nothing of the answer can be used, or None."""
         deciding = (one if isinstance(one, ToolSpec) else spec_of(one) for one in self.decisions)
         offered = (*map(spec_of, self.tools), *deciding)
-        request = attrs.evolve(self.request, messages=tuple(done.messages), tools=offered)
+        request = varied(self.request, messages=tuple(done.messages), tools=offered)
         if self.complete is not None:
             answer = await self.complete(request)
         else:

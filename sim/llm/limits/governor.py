@@ -218,7 +218,13 @@ class Governor:
 
     async def admit(self, agent: str, tokens: float) -> Permit:
         """Wait until `agent` may send a request of about `tokens` tokens, and return the permit."""
-        request = self._enqueue(agent, max(1.0, tokens))
+        tokens = max(1.0, tokens)
+        if not self._waiting and self._driver is None and (self._pacer is None or self._paced):
+            now = self._clock.now()
+            if self._delay(tokens, now) < _INSTANT:  # as of most calls: alone in the queue, and at once at its head
+                self._start(tokens)
+                return Permit(self, tokens, now)
+        request = self._enqueue(agent, tokens)
         try:
             while request.state == "waiting":
                 if self._driver is None:
@@ -260,7 +266,7 @@ class Governor:
                 await self._pacer.acquire()
                 self._paced = True
             head = self._head()
-            delay = self._delay(head.tokens)
+            delay = self._delay(head.tokens, self._clock.now())
             if delay < _INSTANT:
                 self._grant(head)
             else:
@@ -272,9 +278,8 @@ class Governor:
             heappop(self._queue)
         return self._queue[0][2]
 
-    def _delay(self, tokens: float) -> float:
+    def _delay(self, tokens: float, now: float) -> float:
         """Return the seconds until a request for `tokens` can start; infinite: not before a slot is free."""
-        now = self._clock.now()
         self._grow(now)
         if self._closed_until > now:
             return self._closed_until - now
@@ -289,12 +294,16 @@ class Governor:
         request.granted_at = self._clock.now()
         self._waiting -= 1
         self._virtual = request.virtual
-        self._tokens.add(-request.tokens)
+        self._start(request.tokens)
+        if request.wake is not None:
+            request.wake.set()
+
+    def _start(self, tokens: float) -> None:
+        """Take a slot, tokens and a place for a request."""
+        self._tokens.add(-tokens)
         self._paced = False
         self._in_flight += 1
         self._granted += 1
-        if request.wake is not None:
-            request.wake.set()
 
     async def _wait_for_news(self, delay: float) -> None:
         self._news = self._clock.wake()

@@ -13,6 +13,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -56,6 +57,8 @@ from sim.llm.workers.messages import (
 
 _CHUNK: Final = 1 << 18  # bytes read at once
 _GRACE: Final = 2.0  # seconds in which it must end after its input, whatever it does then
+_MANY: Final = 5  # requests under way from which on outcomes are sent together
+_TOGETHER: Final = 0.005  # seconds in which they are gathered: a model takes far longer
 
 Write = Callable[[bytes], None]
 
@@ -65,9 +68,13 @@ class Output:
 
     Args:
         write: writes bytes, and waits until they are written.
+
+    Attributes:
+        many: whether frames wait a moment for others, so that the run reads several at once.
     """
 
     def __init__(self, write: Write) -> None:
+        self.many = False
         self._write = write
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -85,6 +92,8 @@ class Output:
     def _drain(self) -> None:
         while True:
             waiting = [self._queue.get()]
+            if self.many:
+                time.sleep(_TOGETHER)
             while not self._queue.empty():
                 waiting.append(self._queue.get())
             try:
@@ -100,12 +109,13 @@ class Worker:
     Args:
         start: the endpoints and limits.
         tokenizer: counts tokens.
-        send: sends a frame without waiting.
+        output: where frames are sent.
     """
 
-    def __init__(self, start: Start, tokenizer: Tokenizer, send: Callable[[bytes], None]) -> None:
+    def __init__(self, start: Start, tokenizer: Tokenizer, output: Output) -> None:
         self._tokenizer = tokenizer
-        self._send = send
+        self._output = output
+        self._send = output.later
         self._scopes: dict[int, anyio.CancelScope] = {}
         self._providers = {
             name: OpenAIProvider(
@@ -119,6 +129,7 @@ class Worker:
         """Begin with what a message asks for."""
         if isinstance(message, Ask):
             scope = self._scopes[message.number] = anyio.CancelScope()
+            self._output.many = len(self._scopes) >= _MANY
             group.start_soon(self._ask, message, scope)
         elif isinstance(message, Drop):
             if (dropped := self._scopes.get(message.number)) is not None:
@@ -142,6 +153,7 @@ class Worker:
                 frame = await self._outcome(ask)
         finally:
             del self._scopes[ask.number]
+            self._output.many = len(self._scopes) >= _MANY
         self._send(frame)
 
     async def _outcome(self, ask: Ask) -> bytes:
@@ -205,7 +217,7 @@ async def serve(
     assert isinstance(start, Start), "it is the first message"
     tokenizer = exact(start.counted_as)
     tokenizer.count("")
-    worker = Worker(start, tokenizer, output.later)
+    worker = Worker(start, tokenizer, output)
     _import_libraries()
     output.now(framed(Ready()))
     loop, arrived = asyncio.get_running_loop(), asyncio.Queue[list[Message] | Exception | None]()
