@@ -1,8 +1,9 @@
 """Calls of a model over HTTP a second, and what one costs: `python -m benchmarks.call_speed [ROUNDS]` prints a page.
 
-It runs the scenario of W16 with 0, 1 and 2 worker processes, each twice: with few calls and with many. The difference
-leaves out what a run costs once, such as imports, the start of workers, and the close of the record. CPU time of the
-process of the run has all its threads, with that which writes the record. All measurements take turns.
+It runs the scenario of W16 with 0, 1 and 2 worker processes, and with a scripted model that answers in the run itself,
+each twice: with few calls and with many. The difference leaves out what a run costs once, such as imports, the start of
+workers, and the close of the record. CPU time of the process of the run is that of all its threads, one of which writes
+the record. All measurements take turns.
 """
 
 import json
@@ -18,7 +19,8 @@ from benchmarks.workloads import w16_http_call
 
 AGENTS: Final = 100
 FEW, MANY = 4, 20  # calls of an agent
-WORKERS: Final = (0, 1, 2)
+SCRIPTED: Final = -1  # in place of a number of workers
+WORKERS: Final = (SCRIPTED, 0, 1, 2)
 
 Figures = tuple[float, float, float]
 """Seconds for all calls: real time, CPU of the process of the run, and CPU of its workers."""
@@ -46,7 +48,10 @@ def _of_children() -> float:
 def _one(workers: int, times: int) -> None:
     """Measure one run in this process, and print its figures as JSON."""
     meter = Measured()
-    w16_http_call.run(meter, AGENTS, times, workers)
+    if workers == SCRIPTED:
+        w16_http_call.in_core(meter, AGENTS, times)
+    else:
+        w16_http_call.run(meter, AGENTS, times, workers)
     print(json.dumps([meter.seconds, meter.cpu, meter.children]))
 
 
@@ -65,8 +70,9 @@ def _rows(found: dict[int, list[Figures]]) -> None:
     for workers, rounds in found.items():
         real, mine, others = (statistics.median(one[place] for one in rounds) for place in range(3))
         own[workers], least = mine, min(one[1] for one in rounds)
-        worker = f"{others * 1e3:.2f}" if workers else ""
-        print(f"| {workers} | {1 / real:,.0f} | {mine * 1e3:.2f} | {least * 1e3:.2f} | {worker} |")
+        worker = f"{others * 1e3:.2f}" if workers > 0 else ""
+        name = "scripted" if workers == SCRIPTED else workers
+        print(f"| {name} | {1 / real:,.0f} | {mine * 1e3:.2f} | {least * 1e3:.2f} | {worker} |")
     cost = own[1]
     others = statistics.median(one[2] for one in found[1])
     print(
@@ -80,7 +86,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         _one(*map(int, sys.argv[2:4]))
         return
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     found = defaultdict[int, list[Figures]](list)
     for _ in range(rounds):
         for workers in WORKERS:

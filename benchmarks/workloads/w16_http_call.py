@@ -29,10 +29,13 @@ W16 = Workload("W16", "calls of a model over HTTP", (100,), bases=("openai", "au
 _AT_ONCE = 64
 _PROMPT = "You are a person in a small town. " * 70
 
+_REAL = "{max_tokens: 40, latency: 1ms}"
+_SCRIPTED = f"{{provider: scripted, max_tokens: 40, rules: [{{say: {'yes ' * 20!r}}}]}}"
+
 _SCENARIO = """\
 name: model
 until: {times}s
-models: {{max_tokens: 40, latency: 1ms}}
+models: {models}
 agents:
   - name: person
     count: {agents}
@@ -67,9 +70,21 @@ def run(meter: Meter, agents: int, times: int, workers: int) -> None:
 
     with serve() as url, tempfile.TemporaryDirectory(prefix="sim-benchmark-") as folder:
         file = Path(folder) / "model.yaml"
-        file.write_text(_SCENARIO.format(agents=agents, times=times, prompt=_PROMPT), encoding="utf-8")
+        file.write_text(_SCENARIO.format(agents=agents, times=times, prompt=_PROMPT, models=_REAL), encoding="utf-8")
         access = Access((f"openai:{MODEL}",), base_url=url)
         sim.run(file, seed=1, out=folder, access=access, edge_workers=workers, begun=lambda _: meter.begin())
+        meter.end(agents * times)
+
+
+def in_core(meter: Meter, agents: int, times: int) -> None:
+    """Run the same agents with a scripted model, which answers in the run itself: a call without an effect."""
+    import sim
+
+    with tempfile.TemporaryDirectory(prefix="sim-benchmark-") as folder:
+        file = Path(folder) / "model.yaml"
+        text = _SCENARIO.format(agents=agents, times=times, prompt=_PROMPT, models=_SCRIPTED)
+        file.write_text(text, encoding="utf-8")
+        sim.run(file, seed=1, out=folder, begun=lambda _: meter.begin())
         meter.end(agents * times)
 
 

@@ -36,7 +36,7 @@ from sim.llm.limits import governor
 from sim.llm.limits.breaker import Breaker
 from sim.llm.providers import scripted
 from sim.llm.tokens import APPROXIMATE, exact
-from sim.llm.workers import pool
+from sim.llm.workers import pool, program
 from sim.record import frames, inbox, unfinished, zip_archives
 from sim.record.lanes import Lanes
 from sim.runner import interventions
@@ -112,6 +112,16 @@ NUMBERS = [
     ("docs/models.md", r"the next attempt comes (\d+) minutes later", [lines.QUEUE_FULL / 60]),
     ("docs/models.md", r"does not answer the run for (\d+) seconds", [pool._SILENT * pool._BEAT]),
     ("docs/models.md", r"does not count within (half) a second", [pool._COUNTING]),
+    (
+        "docs/models.md",
+        r"a worker has (five) requests or more, it gathers outcomes for (\d+) milliseconds",
+        [program._MANY, program._TOGETHER * 1000],
+    ),
+    (
+        "docs/models.md",
+        r"With (five) effects or more under way, the run gathers outcomes for (\d+) milliseconds",
+        [effect_tasks._MANY, effect_tasks._TOGETHER * 1000],
+    ),
     ("docs/models.md", r"if (eleven) workers end one after another", [pool.MOST_IN_VAIN + 1]),
     ("docs/models.md", r"more than (three) of its requests were interrupted", [client._MOST_LOST]),
     ("docs/models.md", r"may have been sent, or more than (ten) before", [client._MOST_UNSENT]),
