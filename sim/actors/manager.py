@@ -50,13 +50,13 @@ class Totals:
         """Return the totals with the counts of one more loop."""
         mailbox = loop.agent.mailbox
         return Totals(
-            self.loops + 1,
-            self.iterations + loop.iteration_count,
-            self.errors + loop.failures,
-            self.wakeups + loop.wakeups,
-            self.dropped + mailbox.dropped,
-            self.dead + mailbox.dead,
-            self.unmatched + mailbox.unmatched,
+            loops=self.loops + 1,
+            iterations=self.iterations + loop.iteration_count,
+            errors=self.errors + loop.failures,
+            wakeups=self.wakeups + loop.wakeups,
+            dropped=self.dropped + mailbox.dropped,
+            dead=self.dead + mailbox.dead,
+            unmatched=self.unmatched + mailbox.unmatched,
         )
 
 

@@ -23,8 +23,8 @@ from sim.kernel.duration import to_text
 from sim.record.files import PLACES, POPULATIONS
 from sim.scenario.error_text import words_of
 from sim.scenario.fields import LEVELS, plain
-from sim.scenario.from_program import name_by_path, text_of
 from sim.scenario.live_changes import check_interventions, merged, read_changes
+from sim.scenario.mappings import name_by_path, text_of
 from sim.scenario.overrides import FILE, Override, apply_overrides, parse_all
 from sim.scenario.packaged import find_scenario
 from sim.scenario.place_graphs import LoadedGraph, load_graph

@@ -100,5 +100,5 @@ def _coordinates(places: Places) -> list[list[float]] | None:
     return None
 
 
-def _is_coordinate(value: object) -> bool:
+def _is_coordinate(value: Any) -> bool:
     return is_number(value) and abs(value) < 1e12

@@ -659,7 +659,16 @@ class _StartValues:
         computed = entry.place is not None or entry.position is not None or micro is None or delay_ns is None
         computed = computed or any(value.__class__ is ValueTemplate for value in known.values())
         plain = None if computed else {key: known[key] for key in entry.state}
-        return cls(entry, state, micro, delay_ns, entry.group_name, entry.population is not None, no_copies, plain)
+        return cls(
+            entry=entry,
+            state=state,
+            micro=micro,
+            delay_ns=delay_ns,
+            group=entry.group_name,
+            table=entry.population is not None,
+            no_copies=no_copies,
+            plain=plain,
+        )
 
 
 @attrs.frozen
