@@ -365,11 +365,14 @@ async def answer_in_form(
         value = question.value_of(said)
         wrong = bool(question.form) and value is None
         reply = attrs.evolve(
-            reply, answer=said[:_LONGEST_ANSWER], value=value, model=answer.completion.model,
+            reply,
+            answer=said[:_LONGEST_ANSWER],
+            value=value,
+            model=answer.completion.model,
             error="the answer does not have the form of the question" if wrong else None,
             tokens=reply.tokens + usage.input_tokens + usage.output_tokens,
             cost_micro=reply.cost_micro + answer.cost_micro,
-        )  # fmt: skip
+        )
         if not wrong:
             break
         complaint = f"This is not an answer of the right form. {question.form}"

@@ -461,9 +461,14 @@ class Conversations(Service):
                 return
             if message.content and message.tool_calls:
                 self.append(
-                    conversation_id, "assistant", author, message.content, {"final": False} if between else None,
-                    audience=between or audience, answers=False,
-                )  # fmt: skip
+                    conversation_id,
+                    "assistant",
+                    author,
+                    message.content,
+                    {"final": False} if between else None,
+                    audience=between or audience,
+                    answers=False,
+                )
             elif message.content:
                 self.append(conversation_id, "assistant", author, message.content, audience=audience)
             for call in message.tool_calls:
@@ -596,8 +601,13 @@ class Conversations(Service):
         held, seen = self._held[id], self.claims[id].seen
         one = held.conversation
         user = next((speaker(m) for m in reversed(held.messages) if m.role == "user" and m.id <= seen), one.user)
-        return {"user": user, "platform": one.platform, "channel": one.channel, "thread": one.thread,
-                "conversation": one.id}  # fmt: skip
+        return {
+            "user": user,
+            "platform": one.platform,
+            "channel": one.channel,
+            "thread": one.thread,
+            "conversation": one.id,
+        }
 
     # -- sessions and summaries
 
@@ -718,20 +728,27 @@ class Conversations(Service):
             "users": {id: attrs.asdict(user) for id, user in self.users.items()},
             "conversations": {
                 id: {
-                    **attrs.asdict(held.conversation), "messages": held.count, "due_ns": self._due.get(id),
-                    "ended": len(held.ended), "hash": hash_of([attrs.asdict(message) for message in held.messages]),
+                    **attrs.asdict(held.conversation),
+                    "messages": held.count,
+                    "due_ns": self._due.get(id),
+                    "ended": len(held.ended),
+                    "hash": hash_of([attrs.asdict(message) for message in held.messages]),
                 }
                 for id, held in self._held.items()
             },
-        }  # fmt: skip
+        }
 
     def metrics(self) -> Mapping[str, float]:
         """Return the numbers of users, conversations, messages, sessions, and conversations that wait for an answer."""
         return {
-            "users": len(self.users), "conversations": len(self._held), "messages": self._total,
-            "dropped": self.dropped, "sessions_ended": self._sessions, "summaries": self._summaries,
+            "users": len(self.users),
+            "conversations": len(self._held),
+            "messages": self._total,
+            "dropped": self.dropped,
+            "sessions_ended": self._sessions,
+            "summaries": self._summaries,
             "waiting": len(self._due),
-        }  # fmt: skip
+        }
 
     def summary(self) -> JsonObject:
         """Return the numbers of `metrics`; empty if no message was written."""
@@ -742,12 +759,14 @@ class Conversations(Service):
         levels, people = self.settings.levels, self.settings.people
         named = [
             (f"the level {level.name.lower()} of {name} on {platform}", "conversations.levels", platform, name)
-            for platform, by_name in levels.items() for name, level in by_name.items()
-        ]  # fmt: skip
+            for platform, by_name in levels.items()
+            for name, level in by_name.items()
+        ]
         named += [
             (f"the account {name} of {person} on {platform}", "conversations.people", platform, name)
-            for person, accounts in people.items() for platform, name in accounts.items()
-        ]  # fmt: skip
+            for person, accounts in people.items()
+            for platform, name in accounts.items()
+        ]
         return self.never_wrote(named)
 
     def never_wrote(self, named: Iterable[tuple[str, str, str, str]]) -> list[Warned]:
@@ -792,10 +811,16 @@ def _covers(summarized_to: int, message: ConversationMessage) -> bool:
 def _data(message: ConversationMessage) -> MessageSaid:
     """Return a message as its event has it."""
     return MessageSaid(
-        audience=ABSENT if message.audience == "all" else message.audience, author=message.author,
-        content=message.content, conversation=message.conversation, id=message.id,
-        metadata=message.metadata or ABSENT, role=message.role, seen=message.seen, session=message.session,
-    )  # fmt: skip
+        audience=ABSENT if message.audience == "all" else message.audience,
+        author=message.author,
+        content=message.content,
+        conversation=message.conversation,
+        id=message.id,
+        metadata=message.metadata or ABSENT,
+        role=message.role,
+        seen=message.seen,
+        session=message.session,
+    )
 
 
 def _link(platform: str, platform_user_id: str, username: str) -> PlatformLink:

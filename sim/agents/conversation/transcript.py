@@ -134,9 +134,14 @@ class Transcripts:
         if self._only not in (None, id) or (self._most is not None and len(self.by_id) >= self._most):
             return
         self.by_id[id] = Transcript(
-            id=id, user=data.user, platform=data.platform, channel=data.channel, thread=data.thread,
-            started_ns=time_ns, lines=deque(maxlen=self._lines),
-        )  # fmt: skip
+            id=id,
+            user=data.user,
+            platform=data.platform,
+            channel=data.channel,
+            thread=data.thread,
+            started_ns=time_ns,
+            lines=deque(maxlen=self._lines),
+        )
 
     def _message(self, transcript: Transcript, time_ns: int, data: MessageSaid) -> None:
         role, content, about = data.role, data.content, data.metadata or {}
