@@ -708,7 +708,8 @@ if core is not None:
     )  # fmt: skip
     _GIVEN = {
         "running": _RUNNING, "stopping": _STOPPING, "inside": _INSIDE, "outside": _OUTSIDE, "action": Action,
-        "result": ActionResult, "free": FREE, "run_error": RunError, "check_decision": check_decision, "resume": resume,
-        "turn_ended": AgentLoop._turn_ended,
+        "agent": Agent, "result": ActionResult, "free": FREE, "run_error": RunError, "check_decision": check_decision,
+        "resume": resume, "turn_ended": AgentLoop._turn_ended,
     }  # fmt: skip
-    core.take_over_loops(AgentLoop, {name.lstrip("_"): getattr(AgentLoop, name) for name in _SLOTS}, _GIVEN)
+    _LAYOUT = {name.lstrip("_"): getattr(AgentLoop, name) for name in _SLOTS}
+    core.take_over_loops(AgentLoop, {**_LAYOUT, "agent_alive": vars(Agent)["_alive"]}, _GIVEN)

@@ -19,8 +19,8 @@ LOOP_SLOTS(LOOP_SLOT)
 
 /* What the class of the loops gives: states and phases, classes, functions. */
 #define GIVEN(X)                                                                                                       \
-    X(running) X(stopping) X(inside) X(outside) X(action) X(result) X(free) X(run_error) X(check_decision) X(resume)   \
-    X(turn_ended)
+    X(running) X(stopping) X(inside) X(outside) X(action) X(agent) X(result) X(free) X(run_error) X(check_decision)    \
+    X(resume) X(turn_ended)
 #define DEFINE_GIVEN(name) static PyObject *given_##name;
 GIVEN(DEFINE_GIVEN)
 #define FIND_GIVEN(name)                                                                                               \
@@ -30,6 +30,7 @@ GIVEN(DEFINE_GIVEN)
     }
 
 static PyTypeObject *loop_type;
+static Py_ssize_t agent_alive;
 static PyObject *python_turn, *python_iterate_now;
 static PyObject *with_decision, *with_action, *with_acting; /* names of arguments of `iterate` */
 
@@ -47,7 +48,8 @@ truth(PyObject *object, PyObject *name)
 static int
 lives(PyObject *agent)
 {
-    int alive = truth(agent, s__alive);
+    PyObject *kept = PyObject_TypeCheck(agent, (PyTypeObject *)given_agent) ? PLACE(agent, agent_alive) : NULL;
+    int alive = kept == Py_True ? 1 : kept == Py_False ? 0 : truth(agent, s__alive);
     if (alive > 0) {
         int own = truth(agent, s__own_alive); /* whether its class says itself whether it is alive */
         alive = own <= 0 ? own + 1 : truth(agent, s_alive);
@@ -558,6 +560,9 @@ take_over_loops(PyObject *module, PyObject *args)
     }
     LOOP_SLOTS(FIND_LOOP_SLOT)
     GIVEN(FIND_GIVEN)
+    if (!PyType_Check(given_agent) || find_declared(layout, "agent_alive", &agent_alive) < 0) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "the agent that is given is no class");
+    }
     loop_type = (PyTypeObject *)Py_NewRef(type);
     with_decision = Py_BuildValue("(O)", s_decision);
     with_action = Py_BuildValue("(OO)", s_first, s_action);
