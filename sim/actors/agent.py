@@ -93,9 +93,11 @@ class Agent(ABC):
         permission: Permission = Permission.USER,
         params: Any = None,
     ) -> None:
-        _check_hooks(type(self))
-        _check_name(agent_id)
-        self.params = _default_params(type(self)) if params is None else params
+        kind = type(self)
+        _check_hooks(kind)
+        if agent_id.__class__ is not str or not agent_id:
+            _check_name(agent_id)
+        self.params = _default_params(kind) if params is None and kind.Params is not None else params
         self.agent_id = agent_id
         self.world = world
         self.group = group or agent_id
@@ -255,10 +257,6 @@ class Agent(ABC):
         """Bind the agent to its loop."""
         self._loop = loop
         self.mailbox = mailbox
-
-    def detach(self) -> None:
-        """Forget its loop, because both have left the world."""
-        self._loop = None
 
     def starts_at_once(self) -> bool:
         """Return whether `on_start` has nothing to do, so that it need not be called."""

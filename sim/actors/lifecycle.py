@@ -250,12 +250,13 @@ class Lifecycle(ABC):
             self.stops_on_arrival = self.under_way
             return
         self._stop_reason = reason
-        self._settle()
+        if self._ending is not None:
+            self._settle()
         paused = self._state is _S.PAUSED  # in an iteration, the agent then waits for capacity and has not acted yet
         self._change(_S.STOPPING, reason)
         if self.actor.coro is None:
             self._finish()
-        elif self._phase is Phase.OUTSIDE or paused or self._waits_for_others():
+        elif self._phase is Phase.OUTSIDE or paused or (self.world.pending and self._waits_for_others()):
             self._kernel.cancel(self.actor)
 
     def _waits_for_others(self) -> bool:

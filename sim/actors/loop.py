@@ -196,7 +196,7 @@ class AgentLoop(Lifecycle):
         """
         self._decide = self._follow = self.on_stopped = None
         self.actor.listener = self.actor.on_exit = None
-        self.agent.detach()
+        self.agent._loop = None
 
     def begin_elsewhere(self) -> None:
         """Forget what held only where the agent was before it travelled: rests, and restarts in a row."""
@@ -241,7 +241,8 @@ class AgentLoop(Lifecycle):
             self._look_at_methods()
         else:
             yield from self._greet()
-        self._pause_if_wanted()
+        if self._pause_wanted is not None:
+            self._pause_if_wanted()
         kernel, tracker, agent = self._kernel, self.world.rate_tracker, self.agent
         while self._state is not _STOPPING and agent._alive and (not agent._own_alive or agent.alive):
             if self._state is not _RUNNING:

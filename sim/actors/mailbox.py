@@ -409,9 +409,10 @@ class Mailbox:
 
     def close(self) -> int:
         """Refuse further messages, end all waits, and return the number of messages that were left."""
-        left = len(self)
+        queue = self.queue
+        left = len(self) if queue.items or self.offered is not None else 0
         self.dead += left
-        queued = self.queue.close()
+        queued = queue.close()
         if queued or self.offered is not None:
             offered = self._offers()
             for message in (*(pending.message for pending in offered.waiting.values()), *queued):
@@ -419,8 +420,8 @@ class Mailbox:
             offered.waiting.clear()
             offered.aside.clear()
             self.queue.limit = self.size
-        if (line := self._line) is not None:
-            line.close()
+        if queue.__class__ is MailboxQueue and queue.line is not None:
+            queue.line.close()
         return left
 
     def empty(self) -> list[Message]:

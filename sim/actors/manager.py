@@ -138,16 +138,12 @@ class AgentLoopManager:
         self.world.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if agent.agent_id in self._loops:
             raise NameTakenError(f"there is a loop for agent {agent.agent_id!r} already")
-        if self.world.agents.get(agent.agent_id) is agent:  # a program has added it without a loop
-            return self._make(agent, config or AgentLoopConfig())
         return self.admit(agent, config or AgentLoopConfig())
 
     def admit(self, agent: Agent, config: AgentLoopConfig) -> AgentLoop:
-        """Do as `create_loop` for an agent that was made for this world, is not in it, and whose name is not taken."""
-        self.world.add(agent)
-        return self._make(agent, config)
-
-    def _make(self, agent: Agent, config: AgentLoopConfig) -> AgentLoop:
+        """Do as `create_loop` for an agent that was made for this world, and has no loop."""
+        if self.world.agents.get(agent.agent_id) is not agent:  # else a program has added it without a loop
+            self.world.add(agent)
         loop = self._loops[agent.agent_id] = AgentLoop(agent, self.world, config)
         self._made += 1
         return loop
@@ -183,7 +179,7 @@ class AgentLoopManager:
     def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
         """Start a loop that was created during the run; when it stops, it is removed and only its counts are kept."""
         loop.on_stopped = self._bury
-        self.start(loop, delay_ns=delay_ns)
+        loop.start_ticking(delay_ns=delay_ns) if self.ticking else loop.start_now(delay_ns=delay_ns)
 
     def _bury(self, loop: AgentLoop) -> None:
         """Remove an agent that was created during the run and has stopped."""
@@ -193,7 +189,8 @@ class AgentLoopManager:
     def _forget(self, loop: AgentLoop) -> None:
         del self._loops[loop.agent_id]
         self.world.forget(loop.agent)
-        _count_unread(self._unread, loop)
+        if loop.agent.mailbox.offered is not None:
+            _count_unread(self._unread, loop)
         self.ended[loop.agent.group] = self.ended.get(loop.agent.group, _NO_TOTALS).plus(loop)
         if self.on_forgotten is not None:
             self.on_forgotten(loop)

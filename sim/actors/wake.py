@@ -52,6 +52,22 @@ class Sleeper(Protocol):
         """The loop of the agent, which has an actor."""
 
 
+class Written(dict[str, Any]):
+    """A mapping that describes a condition, and is never changed, so that it is parsed once.
+
+    Attributes:
+        condition: what it describes, from the first time that it was parsed.
+    """
+
+    __slots__ = ("condition",)
+
+    condition: "WakeCondition | None"
+
+    def __init__(self, mapping: Mapping[str, Any]) -> None:
+        super().__init__(mapping)
+        self.condition = None
+
+
 class WakeCondition(Record, frozen=True):
     """A condition that wakes a sleeping agent.
 
@@ -147,6 +163,16 @@ class WakeCondition(Record, frozen=True):
         Raises:
             UsageError: if the mapping is not a valid condition.
         """
+        if mapping.__class__ is not Written:
+            return cls._parsed(mapping)
+        written: Any = mapping
+        if written.condition is None:
+            written.condition = cls._parsed(mapping)
+        condition: WakeCondition = written.condition
+        return condition
+
+    @classmethod
+    def _parsed(cls, mapping: Mapping[str, Any]) -> "WakeCondition":
         if len(mapping) == 1:  # most conditions
             (head,) = mapping
             if head in _HEADS:

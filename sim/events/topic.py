@@ -61,6 +61,7 @@ def check_free(topic: str) -> None:
         )
 
 
+@lru_cache(maxsize=4096)
 def check_pattern(pattern: str) -> str:
     """Check a pattern and return it.
 

@@ -2,6 +2,7 @@
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from sim.base.errors import UsageError
@@ -71,6 +72,7 @@ def seconds_text(seconds: float) -> str:
     return to_text(round(seconds * 1000) * 1_000_000)
 
 
+@lru_cache(maxsize=4096)  # rules say the same few
 def _from_text(text: str) -> Decimal:
     if text == "0":  # the same in every unit
         return Decimal(0)

@@ -24,6 +24,7 @@ If the C extension is available, `compiled/loop.c` replaces `_run_some` and beha
 import contextlib
 import enum
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from functools import lru_cache
 from operator import index
 from typing import Any, SupportsIndex
 
@@ -690,8 +691,7 @@ class Kernel:
             self._declared += 1
         else:
             children = self._children[parent.ordinal] = self._children.get(parent.ordinal, 0) + 1
-            block = derive("ordinal", parent.ordinal) >> 22 << _CHILD_BITS  # 62 bits; the low ones are the child index
-            ordinal = FIRST_DERIVED + block + children
+            ordinal = FIRST_DERIVED + _block(parent.ordinal) + children
         if ordinal in self.actors:
             raise KernelError(f"the actors {name} and {self.actors[ordinal].name} have the same ordinal {ordinal}")
         actor = Actor(name, ordinal)
@@ -1195,6 +1195,12 @@ def _whole(seed: object) -> int:
     if not isinstance(seed, SupportsIndex) or isinstance(seed, bool):
         raise UsageError(f"a seed is a whole number, not {seed!r:.60}")
     return index(seed)
+
+
+@lru_cache(maxsize=1024)  # those that have children have many
+def _block(parent: int) -> int:
+    """Return the ordinals of the children of a source: 62 bits, of which the low ones are the index of the child."""
+    return derive("ordinal", parent) >> 22 << _CHILD_BITS
 
 
 def release_all(holder: Source) -> None:

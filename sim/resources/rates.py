@@ -100,7 +100,8 @@ class RateTracker:
 
     def set_group(self, agent_id: str, group: str | None) -> None:
         """Put an agent into a group, or None for no group. Its earlier consumption still counts for the old group."""
-        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
+        if self._kernel.current is None:
+            self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         exists = agent_id in self._groups or agent_id in self._plans or agent_id in self._own_rates
         if group is not None and not exists:  # a new agent, as nearly always
             self._groups[agent_id] = group
@@ -115,7 +116,8 @@ class RateTracker:
 
     def forget(self, agent_id: str) -> None:
         """Forget an agent that has left. Its consumption still counts for its group and in total."""
-        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
+        if self._kernel.current is None:
+            self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         group = self._groups.pop(agent_id, None)
         self._own_rates.pop(agent_id, None)
         self._plans.pop(agent_id, None)

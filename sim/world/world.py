@@ -329,7 +329,8 @@ class World:
         Raises:
             NameTakenError: if an agent or a group with its name exists.
         """
-        self.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
+        if self.kernel.current is None:
+            self.kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         if agent.agent_id in self.agents or agent.agent_id in self._groups:
             raise NameTakenError(f"the name {agent.agent_id!r} is taken already")
         self.agents[agent.agent_id] = agent
@@ -355,21 +356,23 @@ class World:
 
     def leave(self, agent: Inhabitant) -> None:
         """Release all slots that a stopped agent holds, and remove it from places and space."""
-        for name, amount in list(self.held.get(agent.agent_id, {}).items()):
-            give_back(self, agent, name, amount)
-        if agent.source is not None:
-            release_all(agent.source)  # those that its own code acquired
-        if self.places is not None and (here := self.places.where(agent.agent_id)) is not None:
-            self.places.remove(agent.agent_id)
+        if agent.agent_id in self.held:
+            for name, amount in list(self.held[agent.agent_id].items()):
+                give_back(self, agent, name, amount)
+        source, places = agent.source, self._places
+        if source is not None and source.held is not None:
+            release_all(source)  # those that its own code acquired
+        if places is not None and (here := places.where(agent.agent_id)) is not None:
+            places.remove(agent.agent_id)
             self._left_at[agent.agent_id] = here
-        if self.space is not None:
-            self.space.leave(agent.agent_id)
+        if self._space is not None:
+            self._space.leave(agent.agent_id)
 
     def enter(self, agent: Inhabitant) -> None:
         """Put an agent that starts again back at the place where it stopped."""
         node = self._left_at.pop(agent.agent_id, None)
-        if node is not None and self.places is not None:
-            self.places.place(agent.agent_id, node)
+        if node is not None and self._places is not None:
+            self._places.place(agent.agent_id, node)
 
     def group(self, name: str) -> list[str]:
         """Return the ids of the live agents of a group, in the order in which they were added."""

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.actors import AgentState, WakeCondition
-from sim.actors.wake import arm
+from sim.actors.wake import Written, arm
 from sim.base.errors import UsageError
 from sim.events.bus import RECENT
 from sim.kernel import sleep
+from sim.kernel.codec import encode
 from sim.world import NOOP, Action
 from tests.actors.helpers import Lab, Script
 
@@ -462,3 +463,16 @@ def test_a_condition_can_be_copied() -> None:
     """A deep copy of a condition is equal to it."""
     condition = WakeCondition.after_delay(5)
     assert copy.deepcopy(condition) == condition
+
+
+def test_a_written_condition_is_parsed_once() -> None:
+    """A mapping that is never changed gives the same condition at each use, and one that is wrong fails each time."""
+    said = {"any": [{"event": "bell.rang", "where": "data > 1"}, {"for": "10s"}], "timeout": 60}
+    written = Written(said)
+    condition = WakeCondition.parse(written)
+    assert condition == WakeCondition.parse(said)
+    assert WakeCondition.parse(written) is condition
+    assert encode(written) == encode(said)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="wake condition"):
+            WakeCondition.parse(Written({"nothing": 1}))

@@ -10,6 +10,7 @@ import attrs
 from sim.actors import Agent, AgentLoop, AgentLoopConfig, AgentLoopManager
 from sim.actors.actions import spawn
 from sim.actors.events import AgentsSpawned
+from sim.actors.wake import Written
 from sim.agents import FAMILIES, AgentPlan, Family, PolicyAction, PolicyRule, RuleSet, Toolbox, WorldPlan
 from sim.agents.family import Make, class_family, family_for, family_of, named_family
 from sim.agents.latest_events import LatestEvents
@@ -18,7 +19,7 @@ from sim.agents.tool_check import known_tools
 from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, Functions, Names, did_you_mean
 from sim.kernel import Recorder, to_duration, to_ns
-from sim.kernel.codec import JsonObject
+from sim.kernel.codec import JsonObject, Record
 from sim.kernel.rng import Draws
 from sim.resources import to_micro
 from sim.scenario import schema
@@ -504,7 +505,7 @@ class AgentFactory:
         return f"{self._world.draws_now(parent, f'birth {entry}').getrandbits(64):016x}"
 
     def _check_free(self, name: str) -> None:
-        if name in self._world.agents or name in self._world.ledger:
+        if name in self._world.agents or self._world.ledger.find(name) is not None:
             raise UsageError(f"the name {name!r} is taken already")
 
     def _admit(self, spec: "AgentSpec") -> AgentLoop:
@@ -538,7 +539,8 @@ class AgentFactory:
         return place
 
     def _instance(self, entry: schema.Agent, name: str, index: int, group: str) -> Agent:
-        params = self._params(entry, name, index, group)
+        kind = self.class_of[entry.name]
+        params = None if kind.Params is None else self._params(entry, name, index, group)
         plan = AgentPlan(
             name=name,
             world=self._world,
@@ -552,8 +554,8 @@ class AgentFactory:
             params=params,
         )
         agent = self._makes[entry.name](plan)
-        if not isinstance(agent, self.class_of[entry.name]):
-            wanted, made = self.class_of[entry.name].__name__, type(agent).__name__
+        if not isinstance(agent, kind):
+            wanted, made = kind.__name__, type(agent).__name__
             raise entry.problem(
                 "kind",
                 f"the agents of {entry.kind} would be of the class {made}, not {wanted}",
@@ -671,8 +673,7 @@ class _StartValues:
         )
 
 
-@attrs.frozen
-class AgentSpec:
+class AgentSpec(Record, frozen=True, gc=False):
     """An agent that is not in the world yet, with its start values."""
 
     entry: schema.Agent
@@ -789,16 +790,22 @@ class SleepValue:
         evaluated = [part for part in inner if isinstance(part, ValueTemplate | SleepValue)]
         self.constant: bool = not self._outer and all(part.constant for part in evaluated)
         self.names: frozenset[str] = frozenset((*(name for part in evaluated for name in part.names), *self._outer))
+        self._written = Written(self._evaluated({}, {})) if self.constant else None
 
     @property
     def parts(self) -> JsonObject | None:
-        """The mapping that the action takes, with values in it; None if it has names of the agent for a filter."""
-        if self._outer:
+        """The mapping that the action takes, with values in it; None if it is always the same, or if it has names of
+        the agent for a filter.
+        """
+        if self._outer or self.constant:
             return None
         return {key: value.text if isinstance(value, Expression) else value for key, value in self._parts.items()}
 
     def evaluate(self, names: Names, functions: Functions) -> dict[str, Any]:
         """Return the condition as the mapping that the action takes."""
+        return self._evaluated(names, functions) if self._written is None else self._written
+
+    def _evaluated(self, names: Names, functions: Functions) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in self._parts.items():
             if isinstance(value, tuple):
