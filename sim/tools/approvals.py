@@ -346,7 +346,7 @@ class Approvals(Service):
         return self.gates[gate.id]
 
     def ask(self, agent: "Inhabitant", tool: str, arguments: JsonObject, reason: str) -> Gate:
-        """Make a gate, for code that does not wait for it here: `gate.approved` and other events say what became of it.
+        """Make a gate, for code that does not wait for it here: `gate.approved` and other events say how it ended.
 
         Args:
             agent, tool, arguments, reason: as for `require`.
@@ -548,7 +548,7 @@ class Approvals(Service):
             self._move(id, "cancelled")
 
     def _tell(self, gate: Gate, data: Published) -> None:
-        """Publish what became of a gate, and audit it. Its arguments are not for all to see."""
+        """Publish how a gate ended, and audit it. Its arguments are not for all to see."""
         self._world.event_bus.report(data)
         audit = self._world.services.get(Audit.name)
         if isinstance(audit, Audit):
@@ -569,7 +569,7 @@ class Approvals(Service):
         return {"gates": {id: attrs.asdict(gate) for id, gate in self.gates.items()}, "passed": passed}
 
     def metrics(self) -> Mapping[str, float | None]:
-        """Return the numbers of open gates, of gates by what became of them, and of refused attempts, and the mean time
+        """Return the numbers of open gates, of gates by how they ended, and of refused attempts, and the mean time
         from a question to its decision.
         """
         counts = {status: self._counts[status] for status in get_args(GateStatus) if status != "pending"}

@@ -28,7 +28,7 @@ class GatePending(Published, frozen=True, gc=False, kw_only=True):
 
 
 class GateChange(Published, frozen=True, gc=False, kw_only=True):
-    """What became of a gate.
+    """How a gate ended.
 
     Attributes:
         agent: the agent that calls the tool.

@@ -230,7 +230,7 @@ class Output(TypedDict):
 
 
 class ProcessResult(TypedDict):
-    """What became of a command; see `run_process`."""
+    """How a command ended; see `run_process`."""
 
     exit_code: int | None
     timed_out: bool

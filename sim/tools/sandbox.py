@@ -85,7 +85,7 @@ class HashedOutput(Text):
 
 
 class CommandReport(TypedDict):
-    """What became of a command."""
+    """How a command ended."""
 
     exit_code: int | None
     killed_by: str | None

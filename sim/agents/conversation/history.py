@@ -111,7 +111,7 @@ def _signed(message: ConversationMessage, names: Mapping[str, str]) -> str:
 
 
 class _Calls:
-    """The tool calls of a history, and what became of them."""
+    """The tool calls of a history, and how they ended."""
 
     def __init__(self, messages: Sequence[ConversationMessage]) -> None:
         self._results: dict[int, str] = {}  # number of a call → its result

@@ -148,7 +148,7 @@ class JobChanged(Published, frozen=True, gc=False, kw_only=True):
         job: its id.
         place: the place of the user at which it is sent; null: at a time.
         user: the id of the user.
-        what: what became of it: `added`, `done`, `refused` or `cancelled`.
+        what: how it ended: `added`, `done`, `refused` or `cancelled`.
     """
 
     content: str | Absent = ABSENT

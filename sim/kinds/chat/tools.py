@@ -176,7 +176,7 @@ async def _run_python(world: World, agent: Inhabitant, code: str) -> ProcessResu
 
 
 class PythonResult(TypedDict, total=False):
-    """What became of code: how it ended, what it printed, and the files that it made."""
+    """How code ended, what it printed, and the files that it made."""
 
     exit_code: int
     killed_by: str

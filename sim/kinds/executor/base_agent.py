@@ -118,7 +118,7 @@ class BaseAgent(Agent):
         Args:
             execution: the task and its world.
             action: its last action.
-            result: what became of it.
+            result: how it ended.
         """
         return await self.validator(execution).validate(action, result)
 

@@ -102,7 +102,7 @@ class StepDone(Published, frozen=True, gc=False, kw_only=True):
         duration_ms: how long it took, in simulated milliseconds.
         error_if_failed: what went wrong; null: nothing.
         execution: the id of the execution.
-        execution_result: what became of the action.
+        execution_result: how the action ended.
         left_out: the fields that are left out, if any.
         llm_calls: its model calls: `use`, `tokens`, `cost_micro`.
         name: the name of the task.

@@ -50,7 +50,7 @@ class Planner:
 
     Attributes:
         execution: the execution.
-        messages: the prompt, the plans, and what became of them.
+        messages: the prompt, the plans, and how they ended.
         tried: the plans that were tried, as tool, operation and canonical parameters; see `Tool.canonical`.
         refused: the plans that were refused, because they had been tried.
         failure: the result of the call of a model that brought no plan; None: all did.
@@ -75,7 +75,7 @@ class Planner:
         """Return a plan that differs from all that were tried in this step; None if there is none.
 
         Args:
-            result: what became of the last plan.
+            result: how the last plan ended.
             only: the tools that may be used; empty: all.
         """
         self.execution.executors.counts["replans"] += 1
@@ -155,7 +155,7 @@ class Planner:
         return PlannedStep(reasoning, PlannedAction(tool.name, operation, arguments))
 
     def _answer(self, result: Result, then: str) -> None:
-        """Tell the model what became of its last plan, and what is wanted now."""
+        """Tell the model how its last plan ended, and what is wanted now."""
         for index, call in enumerate(self.messages[-1].tool_calls):
             error = result.error if index == 0 else "a step is one action, so this call was not run"
             content = encode({"success": False, "error": error}).decode()

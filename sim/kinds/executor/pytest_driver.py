@@ -1,4 +1,4 @@
-"""Runs the tests of a workspace, inside a sandbox, and prints what became of them as one line of JSON.
+"""Runs the tests of a workspace, inside a sandbox, and prints how they ended as one line of JSON.
 
 It runs as `python -P -s -c PROGRAM PATHS...` in the folder of the workspace and is never imported by the simulation.
 Standard input holds a secret, which begins the line. So the code under test can print and exit as it likes: what it
@@ -43,12 +43,12 @@ _OPTIONS = (
     *(part for setting in _SETTINGS for part in ("-o", setting)),
 )
 _HOOKS = ("pytest_addoption", "pytest_configure", "pytest_generate_tests", "pytest_make_parametrize_id")
-"""The hooks that files of the workspace may have. Others could change what became of a test, and are left out."""
+"""The hooks that files of the workspace may have. Others could change how a test ended, and are left out."""
 _FAULTS = (3, 4)  # exit codes of pytest: an internal error, a wrong use
 
 
 class Outcomes:
-    """A plugin of pytest that collects what became of each test.
+    """A plugin of pytest that collects how each test ended.
 
     Args:
         folder: the folder of the workspace.
@@ -175,7 +175,7 @@ def _lines(path: Path) -> set[int]:
 
 
 def run(paths: list[str]) -> dict[str, Any]:
-    """Run the tests in some files or folders, and return what became of them."""
+    """Run the tests in some files or folders, and return how they ended."""
     try:
         import pytest
     except ImportError:

@@ -37,7 +37,7 @@ Method = Literal["tests", "artifacts", "model"]
 """How progress is validated, in the order of priority."""
 
 ResultStatus = Literal["ok", "failed", "denied", "passed_on", "decided"]
-"""What became of a planned action.
+"""How a planned action ended.
 
 - `ok`, `failed`: the tool ran, and did or did not succeed;
 - `denied`: the executor may not call it, and nothing else helped;
@@ -62,7 +62,7 @@ class TestCounts(TypedDict):
 
 
 class TestOutcome(TypedDict):
-    """A test and what became of it, with the message if it failed."""
+    """A test and how it ended, with the message if it failed."""
 
     name: str
     outcome: str
@@ -119,7 +119,7 @@ class Note(TypedDict("From", {"from": str})):
 
 
 class Helped(TypedDict):
-    """What became of a task of help."""
+    """How a task of help ended."""
 
     task: str
     status: FinalStatus | None
@@ -136,7 +136,7 @@ class Metadata(TypedDict, total=False):
         gates: how many times a person was asked.
         escalation: how it ends if no person lets it continue.
         waits_for, waits_since_ns: the number of the task of help that it waits for, and since when.
-        help, help_cost_micro: what became of help, and what it cost.
+        help, help_cost_micro: how help ended, and what it cost.
         paused_ns: the time that does not count.
         outages, outage, retry_ns: how many times no model answered, why, and when it is asked again.
         tests, verdict, criteria: the latest test run and judgement, and which criteria were met after the last step.
@@ -201,7 +201,7 @@ class PlannedAction:
 
 @attrs.frozen
 class Result:
-    """What became of an action.
+    """How an action ended.
 
     Attributes:
         success: whether it did what was wanted.
@@ -231,7 +231,7 @@ class Attempt:
     Attributes:
         reasoning: why the model planned it.
         action: what it planned.
-        result: what became of it.
+        result: how it ended.
         refused_plans: how many plans before it were refused, because they had been tried; the step has them.
         time_ns: when it was made, in simulated nanoseconds.
     """
@@ -356,7 +356,7 @@ class Step:
         time_ns: when it began, in simulated nanoseconds.
         reasoning: why the model planned the action of the last attempt.
         planned_action: this action.
-        execution_result: what became of it.
+        execution_result: how it ended.
         attempt_number: the number of the last attempt.
         attempts: all attempts.
         validation: what it has changed.
@@ -423,7 +423,7 @@ class Step:
 
 @attrs.frozen
 class ToolExecution:
-    """One call of a tool: in which step, which tool, and what became of it."""
+    """One call of a tool: in which step, which tool, and how it ended."""
 
     step: int
     tool_name: str

@@ -48,7 +48,7 @@ class Validator:
 
         Args:
             action: the action of the step.
-            result: what became of it.
+            result: how it ended.
         """
         execution, state = self.execution, self.execution.state
         if result.success:

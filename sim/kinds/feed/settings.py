@@ -37,7 +37,7 @@ class Follows:
         by: `random`: each user follows others that are drawn with equal probability; `popular`: each follows users
             before it, drawn by the number of their followers plus one (preferential attachment); `places`: those whose
             places are the same or have an edge follow each other; `profile`: the state variable `follows` of each user
-            has the names, separated by spaces; `none`: nobody is followed.
+            has the names, separated by spaces; `none`: no user is followed.
         each: how many users each follows, if they are drawn.
     """
 

@@ -1,4 +1,4 @@
-"""The gates of a run: which calls of tools a person was asked about, and what became of them."""
+"""The gates of a run: which calls of tools a person was asked about, and how they ended."""
 
 from collections import Counter
 
