@@ -6,7 +6,7 @@ never decreases, so that changes of the wall clock do not affect them.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import attrs
 
@@ -29,12 +29,29 @@ _PURGE_FROM = 1024  # minimum number of agents before idle windows are removed
 
 @attrs.frozen
 class Limit:
-    """The rates of one resource: for each agent, for each group of agents, and for all agents in total."""
+    """The rates of one resource: for each agent, for each group of agents, and for all agents in total.
+
+    Attributes:
+        agent, group, total: the rates.
+        policy: what an agent does if there is no capacity.
+        totals: of a divided world: by part of the world, its rate instead of `total`. A part without one has none.
+        groups: of a divided world: by group and part, the rate instead of `group`.
+    """
 
     agent: Rate | None = None
     group: Rate | None = None
     total: Rate | None = None
     policy: Policy = "block"
+    totals: Mapping[str, Rate] = attrs.field(factory=dict)
+    groups: Mapping[tuple[str, str], Rate] = attrs.field(factory=dict)
+
+    def total_in(self, part: str | None) -> Rate | None:
+        """Return the rate in total of a part of the world; None stands for the whole of one that is not divided."""
+        return self.total if part is None else self.totals.get(part)
+
+    def group_in(self, group: str, part: str | None) -> Rate | None:
+        """Return the rate of a group in a part of the world."""
+        return self.group if part is None else self.groups.get((group, part))
 
 
 class RateTracker:
@@ -48,8 +65,8 @@ class RateTracker:
     """
 
     __slots__ = (
-        "_agent_windows", "_group_windows", "_groups", "_kernel", "_limits", "_line", "_own_rates", "_plans",
-        "_purge_at", "_shared_plans", "_tallies", "_total_windows",
+        "_agent_windows", "_group_windows", "_groups", "_kernel", "_limits", "_line", "_own_rates", "_part_of",
+        "_plans", "_purge_at", "_shared_plans", "_tallies", "_total_windows",
     )  # fmt: skip
 
     def __init__(self, kernel: Kernel, name: str = "rates") -> None:
@@ -60,14 +77,23 @@ class RateTracker:
         self._own_rates: dict[str, dict[str, Rate]] = {}  # by agent, then resource
         self._groups: dict[str, str] = {}
         self._agent_windows: dict[tuple[str, str], Window] = {}  # by resource and agent
-        self._group_windows: dict[tuple[str, str], Window] = {}
-        self._total_windows: dict[str, Window] = {}
+        self._part_of: Callable[[str], str | None] | None = None  # by agent, the part of a divided world
+        self._group_windows: dict[tuple[str, str, str | None], Window] = {}  # by resource, group and part
+        self._total_windows: dict[tuple[str, str | None], Window] = {}  # by resource and part
         self._plans: dict[str, tuple[Window, ...]] = {}  # by agent: all its windows, usually a few
         self._shared_plans: dict[str | None, tuple[Window, ...]] | None = {}  # by group; None: a limit is by agent
         self._tallies: dict[str, ResourceCounts] = {}
         self._purge_at = _PURGE_FROM
 
     # -- limits
+
+    def divide(self, part_of: Callable[[str], str | None]) -> None:
+        """Have a window in each part of the world instead of one for all. To be called before there are agents.
+
+        Args:
+            part_of: returns the part in which an agent is.
+        """
+        self._part_of, self._shared_plans = part_of, None
 
     def set_limit(self, resource: str, limit: Limit) -> None:
         """Set the rates of a resource. Earlier consumption still counts."""
@@ -187,11 +213,12 @@ class RateTracker:
 
     def total_usage(self, resource: str) -> int:
         """Return the units of a resource that all agents consumed within its window; 0 without a limit."""
-        total = self._total_windows.get(resource)
-        if total is not None:
-            return self._count(total)
-        windows = self._group_windows if self._limits.get(resource, _NO_LIMIT).group else self._agent_windows
-        return sum(self._count(window) for (name, _), window in windows.items() if name == resource)
+        totals = [self._count(window) for (name, _), window in self._total_windows.items() if name == resource]
+        if totals:
+            return sum(totals)
+        grouped = self._limits.get(resource, _NO_LIMIT).group
+        windows: Mapping[Any, Window] = self._group_windows if grouped else self._agent_windows
+        return sum(self._count(window) for (name, *_), window in windows.items() if name == resource)
 
     def get_remaining(self, agent_id: str, resource: str) -> float:
         """Return the number of units that the agent can consume now: the minimum over its windows.
@@ -345,19 +372,22 @@ class RateTracker:
         return {
             "agents": self._used(self._agent_windows),
             "groups": self._used(self._group_windows),
-            "total": {
-                name: used for name, window in sorted(self._total_windows.items()) if (used := self._count(window))
-            },
+            "total": self._used(self._total_windows),
         }
 
     # -- inside
 
-    def _used(self, windows: dict[tuple[str, str], Window]) -> dict[str, dict[str, int]]:
-        result: dict[str, dict[str, int]] = {}
-        for (resource, owner), window in sorted(windows.items()):
-            if used := self._count(window):
-                result.setdefault(resource, {})[owner] = used
-        return result
+    def _used(self, windows: Mapping[Any, Window]) -> dict[str, Json]:
+        """Return the units that count now, by the parts of the keys of windows; None is no part."""
+        used: dict[str, Json] = {}
+        for key in sorted(windows):
+            if count := self._count(windows[key]):
+                *above, last = [name for name in key if name is not None]
+                inner: Any = used
+                for name in above:
+                    inner = inner.setdefault(name, {})
+                inner[last] = count
+        return used
 
     def _count(self, window: Window) -> int:
         return window.limit - window.room(self._kernel.now)
@@ -417,20 +447,21 @@ class RateTracker:
 
     def _collect(self, agent_id: str) -> tuple[Window, ...]:
         own, group = self._own_rates.get(agent_id, {}), self._groups.get(agent_id)
+        part = None if self._part_of is None else self._part_of(agent_id) or ""
         windows: list[Window] = []
         for resource in dict.fromkeys((*self._limits, *own)):
             limit = self._limits.get(resource, _NO_LIMIT)
             if rate := own.get(resource, limit.agent):
                 windows.append(_window(self._agent_windows, (resource, agent_id), resource, rate))
-            if limit.group and group is not None:
-                windows.append(_window(self._group_windows, (resource, group), resource, limit.group))
-            if limit.total:
-                windows.append(_window(self._total_windows, resource, resource, limit.total))
+            if group is not None and (rate := limit.group_in(group, part)):
+                windows.append(_window(self._group_windows, (resource, group, part), resource, rate))
+            if rate := limit.total_in(part):
+                windows.append(_window(self._total_windows, (resource, part), resource, rate))
         return tuple(windows)
 
     def _plans_to_share(self) -> dict[str | None, tuple[Window, ...]] | None:
         by_agent = any(self._own_rates.values()) or any(limit.agent for limit in self._limits.values())
-        return None if by_agent else {}
+        return None if by_agent or self._part_of is not None else {}
 
     def _drop_idle(self) -> None:
         """Remove the windows of agents without units that still count at the time that all agents have reached."""
@@ -461,10 +492,10 @@ class RateTracker:
             for (resource, agent_id), window in self._agent_windows.items():
                 own = self._own_rates.get(agent_id, {})
                 window.set_rate(own.get(resource, self._limits.get(resource, _NO_LIMIT).agent))
-            for (resource, _), window in self._group_windows.items():
-                window.set_rate(self._limits.get(resource, _NO_LIMIT).group)
-            for resource, window in self._total_windows.items():
-                window.set_rate(self._limits.get(resource, _NO_LIMIT).total)
+            for (resource, group, part), window in self._group_windows.items():
+                window.set_rate(self._limits.get(resource, _NO_LIMIT).group_in(group, part))
+            for (resource, part), window in self._total_windows.items():
+                window.set_rate(self._limits.get(resource, _NO_LIMIT).total_in(part))
 
         self._line.start_over([window for *_, window in self._scoped()], apply)
 
@@ -472,9 +503,9 @@ class RateTracker:
         """Yield all windows. The tables are copied, because a run may change them in another thread meanwhile."""
         for (resource, _), window in dict(self._agent_windows).items():
             yield resource, "agent", window
-        for (resource, _), window in dict(self._group_windows).items():
+        for (resource, *_), window in dict(self._group_windows).items():
             yield resource, "group", window
-        for resource, window in dict(self._total_windows).items():
+        for (resource, _), window in dict(self._total_windows).items():
             yield resource, "total", window
 
 

@@ -8,13 +8,13 @@ from sim.base.expressions import did_you_mean
 from sim.events.topic import matches
 from sim.kernel.duration import to_ns, to_text
 from sim.scenario.island_division import Division, check_division, division_of
-from sim.scenario.island_models import LIMITED, check_models
+from sim.scenario.island_models import check_models
+from sim.scenario.island_shares import check_shares, some_of
 from sim.scenario.island_travel import check_travel
 from sim.scenario.island_uses import (
     Meeting,
     Use,
     Where,
-    charged_groups_of,
     groups_of,
     homes_of,
     settings_of,
@@ -57,7 +57,7 @@ def check_islands(tree: Map, scenario: Scenario, symbols: Symbols) -> Iterator[P
     division = division_of(scenario, settings)
     yield from _uses(tree, scenario, settings, division)
     yield from _meetings(tree, scenario, settings, division, symbols)
-    yield from _limits(tree, scenario, division)
+    yield from check_shares(tree, scenario, division)
     yield from _unheard(tree, scenario, settings, division)
     yield from check_travel(tree, scenario, settings, division)
     yield from check_models(tree, scenario, settings)
@@ -267,34 +267,6 @@ def _islands_of(division: Division, symbols: Symbols, name: str) -> tuple[str, .
         return ()  # reported elsewhere
 
 
-def _limits(tree: Map, scenario: Scenario, division: Division) -> Iterator[Problem]:
-    """Yield limits of all agents, or of a group, that agents of two islands use."""
-    limits = mapping(tree, "limits")
-    for name, limit in scenario.limits.items():
-        charged = {kind for kind, prices in scenario.costs.items() if name in prices}
-        charged |= {"ask"} if name in LIMITED else set()
-        users = [e for e in scenario.agents if any(do.kind in charged for rule in e.rules for do in rule.do)]
-        islands = sorted({island for entry in users for island in division.of[entry.name]})
-        mark = limits.keys_at[name] if isinstance(limits, Map) else tree.mark
-        if limit.global_ is not None and len(islands) > 1:
-            yield mark.problem(f"limits.{name}.global: agents of {_some(islands)} use it", _EACH)
-        groups: dict[str, set[str]] = {}
-        for entry in users if limit.group is not None else ():
-            for group, there in charged_groups_of(entry, division).items():
-                groups.setdefault(group, set()).update(there)
-        for group in sorted(group for group, there in groups.items() if len(there) > 1):
-            where = _some(sorted(groups[group]))
-            yield mark.problem(f"limits.{name}.group: agents of the group {group!r} on {where} use it", _EACH)
-
-
-def _some(islands: Sequence[str]) -> str:
-    """Return names of islands in words, at most three."""
-    return " and ".join(islands[:3]) + (f" and {len(islands) - 3} others" if len(islands) > 3 else "")
-
-
-_EACH = "give each island a limit of its own"
-
-
 # -- events
 
 
@@ -312,7 +284,7 @@ def _unheard(tree: Map, scenario: Scenario, settings: IslandSettings, division: 
         here = next((island for island in division.of[scenario.agents[number].name] if island not in heard), None)
         if matching and here is not None:
             there = list(dict.fromkeys(island for islands, _ in matching for island in islands))
-            by = f"{_some(there)} {'publishes' if len(there) == 1 else 'publish'}"
+            by = f"{some_of(there)} {'publishes' if len(there) == 1 else 'publish'}"
             message = f"{where}: {here} waits for {pattern!r}, which only {by}, and {here} never hears it"
             yield mark.problem(message, f"add `islands: {{topics: {{{matching[0][1]}: {{}}}}}}`")
 

@@ -135,6 +135,11 @@ def _expressions(rule: Rule) -> Iterator[tuple[Part, list[Expression]]]:
     yield "do", [one for do in rule.do for one in _of_do(do)]
 
 
+def expressions_of(rule: Rule) -> Iterator[Expression]:
+    """Yield all expressions of a rule."""
+    return (one for _, expressions in _expressions(rule) for one in expressions)
+
+
 def _of_do(do: Do) -> Iterator[Expression]:
     values: Iterable[Any] = do.arguments.values()
     if do.sleep is not None:

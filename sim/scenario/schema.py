@@ -231,11 +231,21 @@ class RateLimit(f.Part):
         Literal["block", "skip"],
         Field(description="block: the agent waits for capacity; skip: the action is refused, which is no failure"),
     ] = "block"
+    shares: Annotated[
+        dict[str, f.Positive] | None,
+        Field(min_length=1, description="with islands: by island, its share of `group` and `global`"),
+    ] = None
 
     @model_validator(mode="after")
     def _scope(self) -> "RateLimit":
         if self.agent is None and self.group is None and self.global_ is None:
             raise FieldError("expected at least one of agent, group, global")
+        if self.shares is not None and self.group is None and self.global_ is None:
+            raise FieldError(
+                "shares divide the rates `group` and `global` among islands, and this limit has neither",
+                "leave out shares: the rate `agent` counts for each agent, wherever it lives",
+                ("shares",),
+            )
         return self
 
 

@@ -31,6 +31,7 @@ def check_semantics(tree: Map, symbols: Symbols, populations: Mapping[str, Popul
     yield from _groups(tree, symbols)
     yield from _accounts(tree, symbols)
     yield from _resources(tree)
+    yield from _shares(tree)
     yield from _total(tree, symbols)
     yield from _repetitions(tree)
     yield from _delays(tree)
@@ -151,6 +152,17 @@ def _resources(tree: Map) -> Iterator[Problem]:
             if name in seen and isinstance(names, Map):
                 yield names.keys_at[name].problem(f"{section}.{name}: this name is used in {seen[name]} already")
             seen.setdefault(name, section)
+
+
+def _shares(tree: Map) -> Iterator[Problem]:
+    if tree.get("islands") is not None:
+        return
+    limits = mapping(tree, "limits")
+    for name in limits:
+        limit = mapping(limits, name)
+        if limit.get("shares") is not None and isinstance(limit, Map):
+            message = f"limits.{name}.shares: the file has no islands among which the limit could be divided"
+            yield limit.keys_at["shares"].problem(message, "leave out shares, or add `islands:`")
 
 
 def _total(tree: Map, symbols: Symbols) -> Iterator[Problem]:

@@ -85,8 +85,8 @@ class Lab:
 
     def limit(self, resource: str, amount: int, seconds: float, policy: Any = "block", scope: str = "agent") -> None:
         """Limit a resource for each agent, or in total."""
-        rate = Rate(amount, round(seconds * NS))
-        self.world.rate_tracker.set_limit(resource, Limit(**{scope: rate}, policy=policy))
+        rates: dict[str, Any] = {scope: Rate(amount, round(seconds * NS))}
+        self.world.rate_tracker.set_limit(resource, Limit(**rates, policy=policy))
 
     def run(self, until: float) -> "Lab":
         """Run all that is due before `until` (simulated seconds), without a host."""

@@ -25,7 +25,7 @@ from sim.runner.shards.processes import ShardProcess
 from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, read_order, read_report, read_setup
 from sim.runner.shards.shard import Shard
 from sim.runner.shards.sharded import on_shards
-from tests.shards.worlds import with_models, with_travel, world
+from tests.shards.worlds import with_models, with_shares, with_travel, world
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,6 +81,13 @@ def test_worlds_in_which_agents_travel_have_one_hash_on_every_number_of_shards(n
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", range(6))
+def test_worlds_whose_islands_share_limits_have_one_hash_on_every_number_of_shards(number: int) -> None:
+    """The same holds where limits of all agents, and of a group, are divided among islands."""
+    assert not _differences(number, with_shares, backend="trio" if number % 2 else "asyncio")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
 def test_worlds_in_which_agents_ask_models_have_one_hash_on_every_number_of_shards(number: int) -> None:
     """The same holds where agents ask models that answer inside the run, fail, and are left alone for a while; and the
@@ -105,9 +112,10 @@ WHOLE, SAMPLE = 200, 40
 @pytest.mark.proof
 @pytest.mark.timeout(7200)
 def test_many_generated_worlds_have_one_hash() -> None:
-    """The same holds for further generated worlds, a third of them with agents that travel, and a third with models."""
+    """The same holds for further generated worlds, a third of them with agents that travel, a third with
+    models, and a third with limits that islands share."""
     worlds = WHOLE if os.environ.get("SIM_CAMPAIGN") == "whole" else SAMPLE
-    made = (world, with_travel, with_models)
+    made = (with_shares, with_travel, with_models)
     assert [found for number in range(10, worlds) for found in _differences(number, made[number % 3])] == []
 
 

@@ -118,6 +118,22 @@ def _one(entry: str, counts: dict[str, int]) -> str:
     return f"='{entry}-' + str(randint(1, {max(2, counts[entry])}))"
 
 
+def with_shares(number: int) -> dict[str, Any]:
+    """Return a generated world in which the agents of all islands share limits, of all and of groups."""
+    draw, scenario = random.Random(f"shares {number}"), world(number)
+    islands, policies = list(scenario["islands"]["of"]), ["block", "skip"]
+    for name, kind, scope in (("talks", "send", "global"), ("views", "publish", "group")):
+        rate = f"{draw.randint(6, 9)} per {draw.randint(3, 12)}s"
+        shares = {island: draw.choice([1, 1.5]) for island in draw.sample(islands, len(islands))}
+        scenario["limits"][name] = {scope: rate, "shares": shares, "policy": draw.choice(policies)}
+        scenario["costs"].setdefault(kind, {})[name] = 1
+    for entry in scenario["agents"]:
+        entry["rules"].insert(0, {"when": f"remaining('talks') < {draw.randint(1, 3)}", "do": {"sleep": {
+            "any": [{"resource": "talks", "at_least": 2}, {"event": "alarm"}], "timeout": draw.randint(1, 6)
+        }}})  # fmt: skip
+    return scenario
+
+
 def with_travel(number: int) -> dict[str, Any]:
     """Return a generated world in which some agents travel from island to island, and messages follow them."""
     draw, scenario = random.Random(f"travel {number}"), world(number)

@@ -52,6 +52,7 @@ def prepare_islands(world: World, scenario: Scenario, toolbox: Toolbox) -> Calla
     assert settings is not None, "the file has islands"
     division, islands = division_of(scenario, settings), Islands.of(world)
     islands.divide(division.names)
+    world.rate_tracker.divide(islands.island_of)
     islands.carrier = _Loops()
     world.actions.register(travel)
     homes, groups = homes_of(scenario, division), groups_of(scenario, division)

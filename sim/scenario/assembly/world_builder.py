@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from sim.base.errors import UsageError
 from sim.base.expressions import PURE_FUNCTIONS
@@ -39,7 +40,24 @@ def set_limits(world: World, scenario: schema.Scenario) -> None:
     """Set the rates of all limits."""
     for name, limit in scenario.limits.items():
         agent, group, total = (to_rate(rate, scenario) for rate in (limit.agent, limit.group, limit.global_))
-        world.rate_tracker.set_limit(name, Limit(agent, group, total, limit.policy))
+        world.rate_tracker.set_limit(name, Limit(agent, group, total, limit.policy, **_parts(scenario, name)))
+
+
+def _parts(scenario: schema.Scenario, name: str) -> dict[str, Any]:
+    """Return the rates of a limit on each island; nothing without islands."""
+    if "islands" not in scenario.sections:
+        return {}
+    from sim.scenario.island_division import division_of  # only such scenarios need it
+    from sim.scenario.island_shares import parts_of
+    from sim.scenario.island_uses import settings_of
+
+    settings = settings_of(scenario)
+    assert settings is not None, "the file has islands"
+    parts = parts_of(scenario, division_of(scenario, settings), name)
+    return {
+        "totals": {island: to_rate(rate, scenario) for island, rate in parts.totals.items()},
+        "groups": {place: to_rate(rate, scenario) for place, rate in parts.groups.items()},
+    }
 
 
 def set_prices(world: World, scenario: schema.Scenario) -> None:
