@@ -123,8 +123,8 @@ def command(
         _estimate(scenario, options, probe or 0, as_json=as_json)
         return 0
     _check_batches(scenario, options)
-    if shards is not None and (live or wanted.address is not None or wanted.file is not None):
-        raise UsageError("a run on shards has no live display and no metrics", hint="leave out --live and --metrics")
+    if shards is not None and wanted.agents:
+        raise UsageError("metrics of a run on shards have no series of single agents", hint="leave out --metrics-agent")
     with exporting(wanted) as metrics:
         if options["access"] is not None and options["access"].outside:
             with redirect_stdout(sys.stderr):

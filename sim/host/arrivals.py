@@ -41,7 +41,9 @@ class Arrivals:
         """
         inputs = self._kernel.inputs
         if not inputs:
-            raise UsageError("this run takes nothing in from outside", hint="a run with execution.sync cannot")
+            raise UsageError(
+                "this run takes nothing in from outside", hint="one with execution.sync, or on shards, cannot"
+            )
         if kind not in inputs:
             raise UsageError(f"there is no input {kind!r}", hint=f"use one of {', '.join(sorted(inputs))}")
         kept = decode(encode(data))

@@ -21,16 +21,16 @@ Bar = Callable[[str, str, float | None], None]
 
 def reached(runner: RunController) -> str:
     """Return the simulated time, and how much of the whole it is: `1h of 4h (25%)`."""
-    simulated, until = runner.simulation.world.now, runner.until
+    simulated, until = runner.now, runner.until
     limit = "" if until is None else f" of {seconds_text(until)} ({simulated / until:.0%})"
     return f"{seconds_text(round(simulated))}{limit}"
 
 
 def activity(runner: RunController) -> str:
     """Return the number of agents in each state, of iterations, and of failed model calls."""
-    manager = runner.simulation.manager
-    states = [f"{number(count)} {state}" for state, count in manager.states().items() if count]
-    return ", ".join([*states, f"{number(manager.totals().iterations)} iterations"]) + failures(runner)
+    figures = runner.figures()
+    states = [f"{number(count)} {state}" for state, count in figures.states.items() if count]
+    return ", ".join([*states, f"{number(figures.iterations)} iterations"]) + failures(runner)
 
 
 def failures(runner: RunController) -> str:

@@ -16,6 +16,7 @@ from sim.kernel.effects import EffectHandle
 from sim.kernel.ports import History, Recorder
 from sim.record.files import Mode
 from sim.runner.deadlock import DeadlockDetector
+from sim.runner.figures import Elsewhere, Figures, figures_of
 from sim.runner.interventions import Interventions
 from sim.runner.result import Distribution, RunResult
 from sim.runner.scenario_timers import ScenarioTimers
@@ -96,6 +97,7 @@ class RunController:
         sync: the driver of synchronised rounds, with `execution.sync`.
         speed: simulated seconds per real second; None jumps.
         after_instant: called after each instant; the run ends if it returns true. None: there is nothing to do then.
+        shards: the run as its shards report it; None: its agents are in this process.
     """
 
     def __init__(
@@ -145,6 +147,7 @@ class RunController:
         simulation.world.on_input("parameters", self._set)
         simulation.manager.check_set = self._check_set
         self.interrupted_by: str | None = None
+        self.shards: Elsewhere | None = None
         self._begun = False
         self._seed = simulation.world.kernel.seed  # a branch may change it during the run
 
@@ -216,6 +219,20 @@ class RunController:
             standstill.own.append(self.health.start())
         if self.until is None:
             self._look_for_standstill()
+
+    @property
+    def now(self) -> float:
+        """How far the run is, in simulated seconds."""
+        return self._world.now if self.shards is None else self.shards.now
+
+    @property
+    def recorder(self) -> Recorder:
+        """What keeps the events of the run."""
+        return self._world.kernel.recorder if self.shards is None else self.shards.keeper
+
+    def figures(self) -> Figures:
+        """Return what agents have done so far, and their states; on shards, as they were when it was last read."""
+        return figures_of(self.simulation) if self.shards is None else self.shards.figures
 
     @property
     def until(self) -> float | None:

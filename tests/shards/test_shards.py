@@ -418,10 +418,11 @@ def test_without_ray_the_extra_is_named() -> None:
 
 
 def test_options_that_mean_nothing_on_shards_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--shards with an estimate of models, or with a live display, is wrong usage."""
+    """--shards with an estimate of models, or with series of single agents, is wrong usage."""
     (tmp_path / "isles.json").write_text("{}")
-    for option, part in (("--estimate", "has no --estimate"), ("--live", "no live display")):
+    series = ["--metrics-file", str(tmp_path / "run.prom"), "--metrics-agent", "a"]
+    for options, part in ((["--estimate"], "has no --estimate"), (series, "no series of single agents")):
         with pytest.raises(SystemExit) as ended:
-            main(["run", str(tmp_path / "isles.json"), "--shards", "2", option])
+            main(["run", str(tmp_path / "isles.json"), "--shards", "2", *options])
         assert ended.value.code == 2
         assert part in capsys.readouterr().err

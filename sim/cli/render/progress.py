@@ -113,6 +113,6 @@ class ProgressPrinter:
         say_stuck(stuck)
 
     def _text(self, runner: RunController, now: float) -> str:
-        pace = runner.simulation.world.now / (now - self._began)
+        pace = runner.now / (now - self._began)
         waiting = f"; {text}" if (text := waiting_text(runner)) else ""
         return f"{reached(runner)}, {number(round(pace))} x real time, {activity(runner)}{calls(runner)}{waiting}"

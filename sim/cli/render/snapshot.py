@@ -95,28 +95,25 @@ class RateMeter:
 
 def take_snapshot(runner: RunController) -> Snapshot:
     """Return a snapshot of a run in this process. It changes nothing. The kernel must be paused."""
-    simulation = runner.simulation
-    world, manager = simulation.world, simulation.manager
-    totals = manager.totals()
-    kernel = world.kernel
-    recorder = kernel.recorder.inner if isinstance(kernel.recorder, ForwardingRecorder) else kernel.recorder
+    figures, kernel = runner.figures(), runner.simulation.world.kernel
+    recorder = runner.recorder.inner if isinstance(runner.recorder, ForwardingRecorder) else runner.recorder
     kept = recorder if isinstance(recorder, HashRecorder | RunRecorder) else None
     return Snapshot(
-        title=f"{simulation.scenario.name}  seed {kernel.seed}  {runner.mode}",
+        title=f"{runner.simulation.scenario.name}  seed {kernel.seed}  {runner.mode}",
         status="running",
-        now=world.now,
+        now=runner.now,
         until=runner.until,
-        states=manager.states(),
+        states=figures.states,
         figures={
-            "iterations": totals.iterations,
-            "actions": sum(world.done.values()),
-            "refused": sum(world.refused.values()),
-            "errors": totals.errors,
-            "wake-ups": totals.wakeups,
-            "messages": world.messages,
+            "iterations": figures.iterations,
+            "actions": sum(figures.done.values()),
+            "refused": sum(figures.refused.values()),
+            "errors": figures.errors,
+            "wake-ups": figures.resumed,
+            "messages": figures.messages,
             **({} if kept is None else {"events": kept.events}),
         },
-        levels=(*_rates(runner), *_budgets(runner), *_models(runner)),
+        levels=(*_rates(runner), *_budgets(runner), *_models(runner)) if runner.shards is None else (),
         errors=_errors(runner),
         newest=newest([RecordedEvent(*row) for row in kept.latest(NEWEST)] if kept is not None else ()),
     )
@@ -183,7 +180,7 @@ def waiting_text(runner: RunController) -> str:
 
 
 def _errors(runner: RunController) -> tuple[str, ...]:
-    errors = [f"{number(count)} x {error[:200]}" for error, (count, _) in runner.simulation.world.errors.items()]
+    errors = [f"{number(count)} x {error[:200]}" for error, count in runner.figures().failures.items()]
     health = runner.health
     alerts: tuple[tuple[int, str], ...] = ()
     if health is not None:

@@ -17,6 +17,7 @@ from sim.inspect.telemetry.catalog import VALUES
 from sim.inspect.telemetry.readers import (
     EffectReader,
     read_agents,
+    read_bus,
     read_models,
     read_named,
     read_resources,
@@ -113,7 +114,7 @@ class Exporter(Collector):
             age = self._step_age()
         answer: dict[str, Json] = {
             "status": self._status,
-            "simulated_seconds": None if runner is None else runner.simulation.world.now,
+            "simulated_seconds": None if runner is None else runner.now,
             "step_seconds": round(age, 3),
         }
         return self._status != "failed" and age < STUCK, answer
@@ -146,11 +147,15 @@ class Exporter(Collector):
         if runner is not None:
             wall = (self._stopped or self._clock()) - self._began
             sheet.add("wall_seconds", wall)
-            sheet.add("speed_ratio", runner.simulation.world.now / wall if wall else 0.0)
+            sheet.add("speed_ratio", runner.now / wall if wall else 0.0)
             sheet.add("step_seconds", self._step_age())
             sheet.add("stuck_steps", self._stuck)
             sheet.add("scrape_seconds", self.spent)
-            for read in (read_run, read_agents, read_world, read_resources, self._effects.read, read_models):
+            for read in (read_run, read_agents, read_world):
+                read(runner, sheet)
+            if runner.shards is not None:
+                return sheet.families()  # the rest is in the processes of the shards
+            for read in (read_bus, read_resources, self._effects.read, read_models):
                 read(runner, sheet)
             if self._agents:
                 read_named(runner, sheet, self._agents)
@@ -159,7 +164,8 @@ class Exporter(Collector):
     def _step_age(self) -> float:
         """Return how long the present step has been observed, in real seconds; 0 for a new step."""
         runner, now = self._runner, self._clock()
-        step = None if runner is None or self._status != "running" else runner.simulation.world.kernel.step_under_way()
+        here = runner is not None and runner.shards is None and self._status == "running"
+        step = runner.simulation.world.kernel.step_under_way() if runner is not None and here else None
         if step is None or step is not self._step[0]:
             self._step = (step, now)
         return now - self._step[1]

@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
-import attrs
-
 from sim import __version__
 from sim.actors import AgentLoop
 from sim.actors.manager import Totals
@@ -22,6 +20,7 @@ from sim.kernel.effects import EffectHandle
 from sim.llm.counts import BOUNDS
 from sim.resources import MICRO
 from sim.runner import RunController
+from sim.runner.figures import Figures
 
 
 def read_run(runner: RunController, sheet: Sheet) -> None:
@@ -31,77 +30,47 @@ def read_run(runner: RunController, sheet: Sheet) -> None:
     clock = "virtual" if runner.speed is None else "wall"
     labels = (simulation.scenario.name, runner.mode, str(kernel.seed), clock, __version__)
     sheet.add("run_info", 1, *labels)
-    sheet.add("simulated_seconds", world.now)
+    sheet.add("simulated_seconds", runner.now)
     sheet.add("until_seconds", math.inf if runner.until is None else runner.until)
     if runner.speed is not None:
         sheet.add("speed_target_ratio", runner.speed)
         sheet.add("lag_seconds", runner.host.pacer.lag_ns / 1e9)
-    sheet.add("steps", kernel.steps)
-    sheet.add("events_recorded", getattr(kernel.recorder, "events", 0))
+    sheet.add("steps", kernel.steps if runner.shards is None else runner.shards.figures.steps)
+    sheet.add("events_recorded", getattr(runner.recorder, "events", 0))
     if runner.mode == "tick" and runner.sync is None:  # in synchronised rounds, agents begin a tick at different times
         sheet.add("ticks", runner.ticks.ticks)
         sheet.add("tick_overruns", runner.ticks.overruns)
 
 
-@attrs.define
-class _Mail:
-    """The number of messages in the mailboxes of one group: in total, and in the fullest mailbox."""
-
-    waiting: int = 0
-    most: int = 0
-
-
 def read_agents(runner: RunController, sheet: Sheet) -> None:
-    """Read states, iterations and mailboxes by group, in one pass over the loops."""
-    manager, world = runner.simulation.manager, runner.simulation.world
-    states: dict[tuple[str, str], int] = {}
-    paused: dict[str, int] = {reason.value: 0 for reason in PauseReason}
-    mail: dict[str, _Mail] = {}
-    iterations: dict[str, int] = {}
-    errors: dict[str, int] = {}
-    dropped = dead = unmatched = 0
-    for group, ended in dict(manager.ended).items():
-        states[group, "stopped"] = ended.loops
-        iterations[group], errors[group] = ended.iterations, ended.errors
-        dropped, dead, unmatched = dropped + ended.dropped, dead + ended.dead, unmatched + ended.unmatched
-    for loop in dict(manager.loops).values():
-        group, key = loop.agent.group, (loop.agent.group, loop.state)
-        states[key] = states.get(key, 0) + 1
-        iterations[group] = iterations.get(group, 0) + loop.iteration_count
-        errors[group] = errors.get(group, 0) + loop.failures
-        if (why := loop.pause_reason) is not None:
-            paused[why] = paused.get(why, 0) + 1
-        box = loop.agent.mailbox
-        held = mail.get(group) or mail.setdefault(group, _Mail())
-        held.waiting += len(box)
-        held.most = max(held.most, len(box))
-        dropped, dead, unmatched = dropped + box.dropped, dead + box.dead, unmatched + box.unmatched
-    for (group, state), count in states.items():
-        sheet.add("agents", count, group, state)
-    for reason, count in paused.items():
-        sheet.add("agents_paused", count, reason)
-    for group in iterations:
-        sheet.add("iterations", iterations[group], group)
-        sheet.add("iteration_errors", errors[group], group)
-    for group, held in mail.items():
-        sheet.add("mailbox_messages", held.waiting, group)
-        sheet.most("mailbox_messages_max", held.most, group)
-    sheet.add("mailbox_dropped", dropped)
-    sheet.add("mailbox_dead_letters", dead)
-    sheet.add("mailbox_unmatched", unmatched)
-    for (state, cause), count in dict(world.wakeup_counts).items():
+    """Read states, iterations and mailboxes by group."""
+    figures = runner.figures()
+    for group, own in figures.groups.items():
+        for state, count in own.states.items():
+            sheet.add("agents", count, group, state)
+        sheet.add("iterations", own.iterations, group)
+        sheet.add("iteration_errors", own.errors, group)
+        sheet.add("mailbox_messages", own.mail, group)
+        sheet.most("mailbox_messages_max", own.most_mail, group)
+    for reason in PauseReason:
+        sheet.add("agents_paused", figures.paused.get(reason.value, 0), reason.value)
+    sheet.add("mailbox_dropped", figures.dropped)
+    sheet.add("mailbox_dead_letters", figures.dead)
+    sheet.add("mailbox_unmatched", figures.unmatched)
+    for state, cause, count in figures.wakeups:
         sheet.add("wakeups", count, state, cause)
-    _read_health(runner, sheet)
+    _read_health(runner, figures, sheet)
 
 
-def _read_health(runner: RunController, sheet: Sheet) -> None:
-    world, health = runner.simulation.world, runner.health
+def _read_health(runner: RunController, figures: Figures, sheet: Sheet) -> None:
+    health = runner.health
+    failed = sum(count for state, cause, count in figures.wakeups if (state, cause) == ("paused", "errors"))
     sheet.add("heartbeats_missed", 0 if health is None else health.missed)
     sheet.add("locks_held", 0 if health is None else health.locks)
     sheet.add("effects_overdue", 0 if health is None else health.overdue)
-    sheet.add("restarts", world.wakeup_counts.get(("paused", "errors"), 0), "errors")
+    sheet.add("restarts", failed, "errors")
     sheet.add("restarts", 0 if health is None else health.restarted, "silence")
-    sheet.add("crashes", world.crashes)
+    sheet.add("crashes", figures.crashes)
 
 
 def read_named(runner: RunController, sheet: Sheet, patterns: tuple[str, ...]) -> None:
@@ -124,16 +93,30 @@ def _read_one(loop: AgentLoop, sheet: Sheet) -> None:
 
 
 def read_world(runner: RunController, sheet: Sheet) -> None:
-    """Read actions, messages, the event bus, observations, and the metrics of the scenario."""
-    world = runner.simulation.world
+    """Read actions, messages, the metrics of the scenario, and the figures of services, or of shards."""
+    figures, world = runner.figures(), runner.simulation.world
     sheet.add("tool_calls", 0, "ok")
     sheet.add("tool_calls", 0, "refused")
-    for outcome, counts in (("ok", world.done), ("refused", world.refused)):
-        for kind, count in dict(counts).items():
+    for outcome, counts in (("ok", figures.done), ("refused", figures.refused)):
+        for kind, count in counts.items():
             sheet.add("actions", count, kind, outcome)
             if kind == "use_tool":
                 sheet.add("tool_calls", count, outcome)
-    sheet.add("messages", world.messages)
+    sheet.add("messages", figures.messages)
+    for name, samples in dict(runner.feed.samples).items():
+        if samples and (latest := samples[-1]) is not None:
+            sheet.add("value", latest, name)
+    for service in dict(world.services).values():
+        for name, number in service.metrics().items():
+            if number is not None:
+                sheet.add("service_value", number, f"{service.name}.{name}")
+    for name, number in () if runner.shards is None else runner.shards.metrics().items():
+        sheet.add("service_value", number, f"shards.{name}")
+
+
+def read_bus(runner: RunController, sheet: Sheet) -> None:
+    """Read the event bus and observations."""
+    world = runner.simulation.world
     bus = world.event_bus.statistics()
     sheet.add("bus_published", bus.published)
     sheet.add("bus_delivered", bus.delivered)
@@ -142,13 +125,6 @@ def read_world(runner: RunController, sheet: Sheet) -> None:
     sheet.add("bus_subscriptions", bus.subscriptions)
     for name, numbers in dict(world.observations).items():
         sheet.add("observations", len(numbers), name)
-    for name, samples in dict(runner.feed.samples).items():
-        if samples and (latest := samples[-1]) is not None:
-            sheet.add("value", latest, name)
-    for service in dict(world.services).values():
-        for name, number in service.metrics().items():
-            if number is not None:
-                sheet.add("service_value", number, f"{service.name}.{name}")
 
 
 def read_resources(runner: RunController, sheet: Sheet) -> None:

@@ -13,10 +13,10 @@ from sim.agents.metric_functions import MetricFunctions
 from sim.base.errors import RunError
 from sim.base.expressions import Expression
 from sim.kernel.codec import Json
-from sim.runner.runner import RunSink
 from sim.runner.shards.calls import Calls
 from sim.runner.shards.protocol import AnyShard, Call, Closed, Columns, Order, Report, Row, RowKey
 from sim.runner.shards.shard import RowRecorder
+from sim.runner.shards.watching import Watching
 from sim.scenario.assembly.build import Simulation
 from sim.world.islands import Islands, Letter
 
@@ -28,7 +28,7 @@ class Coordinator:
         world: the simulation of the coordinator, in which no agent runs.
         shards: the processes.
         rows: what the scenario itself does.
-        keeper: records the events of all.
+        watching: shows the run while it is under way, and records the events of all.
         until_ns: the end of the run in simulated nanoseconds.
         calls: makes the calls of models at endpoints; None: there are none.
 
@@ -43,7 +43,7 @@ class Coordinator:
         world: Simulation,
         shards: Sequence[AnyShard],
         rows: RowRecorder,
-        keeper: RunSink,
+        watching: Watching,
         until_ns: int,
         *,
         calls: Calls | None = None,
@@ -54,7 +54,7 @@ class Coordinator:
         self._has_agents = bool(islands.first)
         self._shards = shards
         self._own = rows
-        self._keeper = keeper
+        self._keeper, self._watching = watching.keeper, watching
         self._until_ns = until_ns
         self._home = {island: place for place, shard in enumerate(shards) for island in shard.setup.islands}
         self._letters: list[list[Letter]] = [[] for _ in shards]
@@ -82,10 +82,14 @@ class Coordinator:
 
     def _window(self, end: int) -> None:
         self.windows += 1
-        number, calls = self._asked + 1, self._calls
+        number, calls, figures = self._asked + 1, self._calls, self._watching.due()
         answers = [()] * len(self._shards) if calls is None else calls.due(end, len(self._shards))
-        orders = zip(self._letters, answers, strict=True)
-        reports = self._ask([Order("run", end, tuple(letters), those, number=number) for letters, those in orders])
+        reports = self._ask(
+            [
+                Order("run", end, tuple(letters), those, figures=figures, number=number)
+                for letters, those in zip(self._letters, answers, strict=True)
+            ]
+        )
         self._letters = [[] for _ in self._shards]
         for place, report in enumerate(reports):
             if report.next is not None and report.next < end:
@@ -100,6 +104,7 @@ class Coordinator:
         if begun and calls is not None:
             self._record(end)  # a request is on disk before it is sent
             calls.start(begun)
+        self._watching.seen(end, reports)
         if self._has_agents and not any(report.running for report in reports):
             raise RunError(
                 f"all agents have stopped before {end / 1e9:g} s, and a run on shards ends at its time limit",
@@ -157,7 +162,9 @@ class Coordinator:
             at: the time of the end in simulated nanoseconds.
             delta: the round of that instant.
         """
-        return self._ask([Order("end", at, delta=delta, number=self._asked + 1) for _ in self._shards])
+        reports = self._ask([Order("end", at, delta=delta, number=self._asked + 1) for _ in self._shards])
+        self._watching.seen(at, reports)
+        return reports
 
     def last_delta(self, at: int) -> int:
         """Return the last round of an instant on any shard; 0 if none has done anything then."""

@@ -9,6 +9,7 @@ from typing import IO, Final, Literal, Protocol
 
 from sim.base.errors import RunError
 from sim.kernel.codec import Json, Raw, Record, reader
+from sim.runner.figures import Figures
 from sim.world.islands import Letter
 
 _LENGTH: Final = 8  # bytes in front of a record
@@ -140,6 +141,7 @@ class Order(Record, frozen=True):
         answers: of `run`: the answers of models that are due in the window.
         wanted: of `gather`: by group, the state variables to return.
         delta: of `end`: the round of the last instant.
+        figures: of `run`: whether to report the figures of the agents.
         number: the number of the order, from 1; so a shard notices orders that were lost, doubled or overtaken.
     """
 
@@ -149,6 +151,7 @@ class Order(Record, frozen=True):
     answers: tuple[Answered, ...] = ()
     wanted: dict[str, list[str]] | None = None
     delta: int = 0
+    figures: bool = False
     number: int = 0
 
 
@@ -180,6 +183,8 @@ class Report(Record, frozen=True):
         columns: of `gather`: by group.
         digest: of `end`: the final state.
         summary: of `end`: the figures of its agents.
+        figures: the figures of its agents, if the order asks for them, and of `end`.
+        reading_ns: the CPU time of reading them in nanoseconds.
         error, hint: why the run failed; empty if it did not.
         number: that of the order; 0: of the setup.
     """
@@ -196,6 +201,8 @@ class Report(Record, frozen=True):
     columns: dict[str, Columns] | None = None
     digest: dict[str, Json] | None = None
     summary: dict[str, Json] | None = None
+    figures: Figures | None = None
+    reading_ns: int = 0
     error: str = ""
     hint: str = ""
     number: int = 0

@@ -19,6 +19,7 @@ from sim.kernel.kernel import Kernel
 from sim.kernel.rows import EventRow
 from sim.llm.access import Access
 from sim.record.files import SCENARIO
+from sim.runner.figures import figures_of
 from sim.runner.runner import RunController
 from sim.runner.shards.model_figures import first_fault_of
 from sim.runner.shards.protocol import (
@@ -146,7 +147,7 @@ class Shard:
                 hint="what carries the orders is at fault: the record is kept, and sim resume continues it",
             )
         kernel = self._world.kernel
-        columns, final = None, dict[str, Any]()
+        columns, more = None, dict[str, Any]()
         if order.what == "run":
             for letter in order.letters:
                 self._islands.receive(letter)
@@ -156,14 +157,18 @@ class Shard:
         elif order.what == "gather":
             columns = {group: self._columns(group, keys) for group, keys in (order.wanted or {}).items()}
         else:
-            final = self._end(order)
+            more = self._end(order)
+        if order.figures or order.what == "end":
+            began = time.process_time_ns()
+            more["figures"] = figures_of(self._simulation, self._is_local)
+            more["reading_ns"] = time.process_time_ns() - began
         letters, self._letters[:] = tuple(self._letters), []
         calls, closed = self._calls.take()
         before, self._reported_ns = self._reported_ns, time.process_time_ns()
         return Report(
             next=kernel.next_time(), now=kernel.now, delta=kernel.delta, rows=self._rows.take(), letters=letters,
             calls=calls, closed=closed, running=self._world.running, cpu_ns=self._reported_ns - before, columns=columns,
-            number=order.number, **final,
+            number=order.number, **more,
         )  # fmt: skip
 
     def _check_refusal(self) -> None:

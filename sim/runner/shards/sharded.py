@@ -4,8 +4,9 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import attrs
@@ -16,8 +17,10 @@ from sim.kernel.codec import decode, encode
 from sim.kernel.kernel import Pause
 from sim.runner.event_loop import in_definitions, in_plain_code, running_on
 from sim.runner.options import RunOptions, taking
+from sim.runner.outside_requests import OutsideRequests
+from sim.runner.progress import shown
 from sim.runner.result import RunResult
-from sim.runner.runner import RunController, RunSink
+from sim.runner.runner import RunController
 from sim.runner.running import Source, kept_by, read_scenario
 from sim.runner.shards.calls import Calls
 from sim.runner.shards.checks import check_shards, wanted_of
@@ -27,7 +30,8 @@ from sim.runner.shards.processes import Forks, ShardProcess
 from sim.runner.shards.protocol import Host, Setup, Start
 from sim.runner.shards.restarting import RestartedShard
 from sim.runner.shards.shard import RowRecorder
-from sim.runner.spec import Spec
+from sim.runner.shards.watching import Watching
+from sim.runner.spec import Kept, Spec
 from sim.world.islands import Islands
 
 
@@ -131,7 +135,7 @@ def _recorded(
     try:
         for process in processes:
             process.report()
-        fields, digest, now = _drive(spec, processes, kept.keeper, calls)
+        fields, digest, now = _drive(spec, processes, kept, chosen, calls)
         hash = kept.keeper.finish("finished", digest, now, fields)
     except KeyboardInterrupt:
         kept.keeper.close()
@@ -180,36 +184,61 @@ def _sizes(islands: Islands) -> dict[str, int]:
 
 
 def _drive(
-    spec: Spec, processes: Sequence[RestartedShard], keeper: RunSink, calls: Calls | None
+    spec: Spec, processes: Sequence[RestartedShard], kept: Kept, chosen: RunOptions, calls: Calls | None
 ) -> tuple[dict[str, Any], Any, int]:
     """Run all shards to the end; return the figures of the result, the final state, and the time of the end."""
     whole, kernel = spec.simulation, spec.simulation.world.kernel
     rows = kernel.recorder = RowRecorder(kernel, Islands.of(whole.world), keeps_agents=False)
-    coordinator = Coordinator(whole, processes, rows, keeper, spec.until_ns, calls=calls)
+    watching = Watching(kept.keeper, len(processes), asked=bool(chosen.progress) or chosen.begun is not None)
+    coordinator = Coordinator(whole, processes, rows, watching, spec.until_ns, calls=calls)
     began = time.process_time_ns()
     functions = GatheredFunctions(whole, coordinator, wanted_of(whole.scenario))
     simulation = attrs.evolve(whole, metric_functions=functions, starts=())
     runner = RunController(simulation, until_ns=spec.until_ns, mode="autonomous")
-    runner.begin()
-    if kernel.run(spec.until_ns) is Pause.HALTED:
-        kernel.delta = max(kernel.delta, coordinator.last_delta(kernel.now))
-    else:
-        coordinator.advance(spec.until_ns)
-        kernel.advance_to(spec.until_ns)
-    coordinator.settle()
-    runner.feed.sample_end()
-    reports = coordinator.end(kernel.now, kernel.delta)
-    coordinator.record_rest()
+    runner.shards = watching
+
+    def numbers(merging: int | None = None) -> dict[str, float]:
+        spent = time.process_time_ns() - began if merging is None else merging
+        return _figures(Islands.of(whole.world), processes, coordinator, spent)
+
+    with _watched(runner, watching, numbers, kept, chosen):
+        runner.begin()
+        if kernel.run(spec.until_ns) is Pause.HALTED:
+            kernel.delta = max(kernel.delta, coordinator.last_delta(kernel.now))
+        else:
+            coordinator.advance(spec.until_ns)
+            kernel.advance_to(spec.until_ns)
+        coordinator.settle()
+        runner.feed.sample_end()
+        reports = coordinator.end(kernel.now, kernel.delta)
+        coordinator.record_rest()
     merging = time.process_time_ns() - began
     digest = merge_states(_plain(whole.world.digest()), [report.digest or {} for report in reports])
     fields = merge_summaries(runner._summary("finished", {}), [report.summary or {} for report in reports])
     if fields["models"] and whole.models is not None:
         fields["models"] |= {name: figures for name, figures in whole.models.edge_figures().items() if figures}
-    fields["services"] = {
-        **fields["services"],
-        "shards": _figures(Islands.of(whole.world), processes, coordinator, merging),
-    }
+    fields["services"] = {**fields["services"], "shards": numbers(merging)}
     return fields, digest, kernel.now
+
+
+@contextmanager
+def _watched(
+    runner: RunController, watching: Watching, numbers: Callable[[], dict[str, float]], kept: Kept, chosen: RunOptions
+) -> Iterator[None]:
+    """Let the run be watched from outside. Nothing is taken in: who asks for something is refused at once."""
+    kernel = runner.simulation.world.kernel
+    kernel.inputs.clear()
+    watching.numbers = numbers
+    with ExitStack() as stack:
+        show = stack.enter_context(shown(chosen.progress))
+        if show is not None:
+            watching.show = partial(show, runner)
+        if chosen.begun is not None:
+            with kernel.acting_as(None):
+                chosen.begun(runner)
+        if kept.folder is not None and kept.epoch is not None:
+            stack.enter_context(OutsideRequests(kept.folder, kept.epoch, runner))
+        yield
 
 
 def _figures(
@@ -221,10 +250,11 @@ def _figures(
     sizes = _sizes(islands)
     agents = [sum(sizes[island] for island in process.setup.islands) for process in processes]
     even = coordinator.total_ns / len(processes)
+    imbalance = coordinator.critical_ns / even if even else 1.0
     return {
         "processes": len(processes), "windows": coordinator.windows, "most agents of a shard": max(agents),
         "fewest agents of a shard": min(agents), "cpu seconds": coordinator.total_ns / 1e9,
-        "critical path seconds": coordinator.critical_ns / 1e9, "imbalance": coordinator.critical_ns / even,
+        "critical path seconds": coordinator.critical_ns / 1e9, "imbalance": imbalance,
         "merging cpu seconds": merging_ns / 1e9,
         "restarts": sum(one.restarts for one in processes),
     }  # fmt: skip
