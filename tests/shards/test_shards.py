@@ -327,6 +327,47 @@ def test_a_restarted_shard_whose_events_differ_ends_the_run(monkeypatch: pytest.
         on_shards(2, nullcontext(Different))(world(3), out=None)
 
 
+class Altered(Inside):
+    """The first shard is lost once, and its second process reports an event or a letter a little differently."""
+
+    WHAT: ClassVar[str] = ""
+    LIVES: ClassVar[int] = 0
+
+    def __init__(self, number: int, setup: Setup) -> None:
+        super().__init__(number, setup)
+        Altered.LIVES += number == 1
+        self._life, self._orders = Altered.LIVES if number == 1 else 0, 0
+
+    def report(self) -> Report:
+        """Lose a report of the first life, and alter those of the second."""
+        self._orders += 1
+        if self._life == 1 and self._orders == 30:
+            raise ShardLost("lost")
+        found = super().report()
+        if self._life < 2 or not (found.letters if self.WHAT == "island" else found.rows):
+            return found
+        if self.WHAT == "island":
+            return structs.replace(found, letters=(structs.replace(found.letters[0], island="i9"), *found.letters[1:]))
+        key, source, counter, actor, topic, data, cause = found.rows[0]
+        row = {
+            "key": ((*key[:5], key[5] + 1), source, counter, actor, topic, data, cause),
+            "actor": (key, source, counter, "other", topic, data, cause),
+            "cause": (key, source, counter, actor, topic, data, (cause[0], cause[1] + 1)),
+        }[self.WHAT]
+        return structs.replace(found, rows=(row, *found.rows[1:]))
+
+
+@pytest.mark.parametrize("what", ["key", "actor", "cause", "island"])
+def test_whatever_a_restarted_shard_reports_differently_ends_the_run(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only the data of events is compared, but also their place in the order, their cause, and where letters go."""
+    monkeypatch.setattr(Altered, "WHAT", what)
+    monkeypatch.setattr(Altered, "LIVES", 0)
+    with pytest.raises(RunError, match="differ from those recorded"):
+        on_shards(1 if what != "island" else 2, nullcontext(Altered))(world(3), out=None)
+
+
 def test_a_run_that_breaks_a_rule_fails_with_its_sentence(tmp_path: Path) -> None:
     """What stops a run in one process stops one on shards with the same sentence, and the record is kept."""
     scenario = world(3)
