@@ -346,11 +346,14 @@ class PolicyAgent(Agent):
         return {"result": self.result}
 
     def unpack(self, luggage: Mapping[str, Any]) -> None:
-        """See `Agent.unpack`. Events that were seen elsewhere have other numbers here."""
+        """See `Agent.unpack`. Events that were seen elsewhere have other numbers here. Draws begin anew: in one process
+        they would continue those of the last message, of which other processes know nothing.
+        """
         result = luggage["result"]
         self.result = None if result is None else ActionResult(**result)
         self.event = self.woken_event = None
         self._seen, self.has_more = 0, False
+        self._draws = self._message_draws = None
 
     def _conclude(self) -> None:
         code = self._code
