@@ -119,10 +119,8 @@ def find_python(version: str) -> str | None:
 def build(scratch: Path, sdist: Path, python: str, release: Path | None = None, **settings: str) -> Path:
     """Build a wheel from the source distribution, so that it is tried too; copy one of a release to a folder."""
     target = Path(tempfile.mkdtemp(dir=scratch))
-    _run(
-        "uv", "build", "--quiet", "--wheel", "--python", python, "-o", str(target), str(sdist),
-        env={**os.environ, **settings},
-    )  # fmt: skip
+    command = ["uv", "build", "--quiet", "--wheel", "--python", python, "-o", str(target), str(sdist)]
+    _run(*command, env={**os.environ, **settings})
     (wheel,) = target.glob("*.whl")
     if release is not None:
         shutil.copy(wheel, release)

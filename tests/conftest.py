@@ -29,18 +29,17 @@ if PLAIN:
     sys.modules["sim.kernel.compiled._core"] = None  # type: ignore[assignment]  # so the import fails, as if it were not there
 
 
-def _in_memory() -> str | None:
-    """Return a folder in memory that has room for what tests write and can hold programs, or None."""
-    folder = Path("/dev/shm")  # noqa: S108 - no file has a fixed name there
-    if sys.platform != "linux" or not os.access(folder, os.W_OK):
-        return None
-    runs_programs = not os.statvfs(folder).f_flag & os.ST_NOEXEC
-    return str(folder) if runs_programs and shutil.disk_usage(folder).free >= 4 * 2**30 else None
+def has_room(folder: Path, room: int) -> bool:
+    """Tell whether tests can write a number of bytes in a folder, and run programs there."""
+    if not os.access(folder, os.W_OK) or os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(folder).free >= room
 
 
 # Records are written durably: on a disk, tests would wait for it longer than for what they test.
-if (_folder := _in_memory()) is not None:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _folder)
+_MEMORY = Path("/dev/shm")  # noqa: S108 - no file has a fixed name there
+if sys.platform == "linux" and has_room(_MEMORY, 4 * 2**30):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 # In the background of a script Ctrl-C is ignored, which the processes that tests start would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

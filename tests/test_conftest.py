@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import drawn
+from tests.conftest import drawn, has_room
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,6 +32,14 @@ def test_loopback_is_on():
         port = server.getsockname()[1]
         with socket.create_connection(("localhost", port), timeout=5) as client:
             client.sendall(b"x")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a folder in memory")
+def test_files_are_in_memory_only_if_there_is_room(tmp_path):
+    """Tests write in a folder in memory if it is there and has the room; a missing or a full one is not taken."""
+    assert has_room(tmp_path, 1)
+    assert not has_room(tmp_path, 2**70)
+    assert not has_room(tmp_path / "missing", 1)
 
 
 def test_each_commit_proves_in_an_order_of_its_own():
