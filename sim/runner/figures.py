@@ -132,11 +132,17 @@ def figures_of(simulation: Simulation, is_here: Callable[[str], bool] = lambda _
         groups={group: GroupFigures(states.get(group, {}), *own) for group, own in counts.items()},
         paused=paused,
         wakeups=tuple((state, cause, count) for (state, cause), count in dict(world.wakeup_counts).items()),
-        resumed=resumed, done=dict(world.done), refused=dict(world.refused),
+        resumed=resumed,
+        done=dict(world.done),
+        refused=dict(world.refused),
         failures={error: count for error, (count, _) in dict(world.errors).items()},
-        messages=world.messages, dropped=dropped, dead=dead, unmatched=unmatched, crashes=world.crashes,
+        messages=world.messages,
+        dropped=dropped,
+        dead=dead,
+        unmatched=unmatched,
+        crashes=world.crashes,
         steps=world.kernel.steps,
-    )  # fmt: skip
+    )
 
 
 def added(parts: Sequence[Figures]) -> Figures:
