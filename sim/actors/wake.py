@@ -20,7 +20,7 @@ from sim.events import Event
 from sim.events.topic import check_pattern
 from sim.kernel import Duration, to_duration, to_ns
 from sim.kernel.calendar import Cron, Daily, Schedule
-from sim.kernel.codec import JsonObject, Record, changed, decode, encode
+from sim.kernel.codec import Json, JsonObject, Record, changed, decode, encode
 from sim.world import World
 from sim.world.action import Argument
 
@@ -52,7 +52,7 @@ class Sleeper(Protocol):
         """The loop of the agent, which has an actor."""
 
 
-class Written(dict[str, Any]):
+class Written(dict[str, Json]):
     """A mapping that describes a condition, and is never changed, so that it is parsed once.
 
     Attributes:
@@ -63,7 +63,7 @@ class Written(dict[str, Any]):
 
     condition: "WakeCondition | None"
 
-    def __init__(self, mapping: Mapping[str, Any]) -> None:
+    def __init__(self, mapping: JsonObject) -> None:
         super().__init__(mapping)
         self.condition = None
 
@@ -172,7 +172,7 @@ class WakeCondition(Record, frozen=True):
         return condition
 
     @classmethod
-    def _parsed(cls, mapping: Mapping[str, Any]) -> "WakeCondition":
+    def _parsed(cls, mapping: JsonObject) -> "WakeCondition":
         if len(mapping) == 1:  # most conditions
             (head,) = mapping
             if head in _HEADS:
@@ -184,8 +184,9 @@ class WakeCondition(Record, frozen=True):
                 f"a wake condition has one of {', '.join(_HEADS)}, not {', '.join(map(str, mapping)) or 'nothing'}"
             )
         condition = kind.parse(heads[0], mapping)
-        if "timeout" in mapping and mapping["timeout"] is not None:
-            condition = changed(condition, timeout_ns=to_ns(mapping["timeout"]))
+        timeout: Any = mapping.get("timeout")
+        if timeout is not None:
+            condition = changed(condition, timeout_ns=to_ns(timeout))
         return condition
 
     def recorded(self) -> Any:

@@ -497,7 +497,7 @@ class Models(Service):
         spent = {**self.spend.summary(), **special, "unpriced": unpriced}
         return {**spent, "ceiling_micro": self.spend.ceiling_micro, "expected": self.expected}
 
-    def edge_figures(self) -> Mapping[str, Any]:
+    def edge_figures(self) -> JsonObject:
         """Return the part of the summary that is about how endpoints were reached; parts of it can be empty."""
         return {"concurrency": self.concurrency(), "edge_workers": self._worker_figures()}
 

@@ -1,9 +1,10 @@
 """Figures of a run under way: what its agents have done so far, and in which states they are."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from sim.actors import AgentState
+from sim.base.shown import Keywords
 from sim.kernel.codec import Record
 from sim.kernel.ports import Recorder
 from sim.scenario.assembly.build import Simulation
@@ -155,7 +156,7 @@ def added(parts: Sequence[Figures]) -> Figures:
     for part in parts:
         for state, cause, count in part.wakeups:
             wakeups[state, cause] = wakeups.get((state, cause), 0) + count
-    named: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
+    named: Keywords = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
     named |= {name: _sums(getattr(part, name) for part in parts) for name in _TABLES}
     return Figures(groups=groups, wakeups=tuple((*key, count) for key, count in wakeups.items()), **named)
 

@@ -12,7 +12,7 @@ from sim.actors.wake import Written, arm
 from sim.base.errors import UsageError
 from sim.events.bus import RECENT
 from sim.kernel import sleep
-from sim.kernel.codec import encode
+from sim.kernel.codec import JsonObject, encode
 from sim.world import NOOP, Action
 from tests.actors.helpers import Lab, Script
 
@@ -467,7 +467,7 @@ def test_a_condition_can_be_copied() -> None:
 
 def test_a_written_condition_is_parsed_once() -> None:
     """A mapping that is never changed gives the same condition at each use, and one that is wrong fails each time."""
-    said = {"any": [{"event": "bell.rang", "where": "data > 1"}, {"for": "10s"}], "timeout": 60}
+    said: JsonObject = {"any": [{"event": "bell.rang", "where": "data > 1"}, {"for": "10s"}], "timeout": 60}
     written = Written(said)
     condition = WakeCondition.parse(written)
     assert condition == WakeCondition.parse(said)

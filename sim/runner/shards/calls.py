@@ -5,10 +5,10 @@ the process of a shard ends: the new one gets the same answers. When the coordin
 that were under way, as after the end of a run in one process.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Self
 
 import anyio
 import anyio.abc
@@ -18,7 +18,7 @@ import attrs
 from sim.base.crashpoints import reach
 from sim.base.errors import RunError
 from sim.host.effect_tasks import failure, outcome_of
-from sim.kernel.codec import Raw, decode, encode
+from sim.kernel.codec import JsonObject, Raw, decode, encode
 from sim.kernel.effects import Outcome, effect_key
 from sim.kernel.rows import ClosedRow, IntentRow, ResultRow
 from sim.llm.service import Models
@@ -188,7 +188,7 @@ class Calls:
         reach("effect.recorded")
         return outcome
 
-    def _ask(self, call: Call) -> Awaitable[Mapping[str, Any]]:
+    def _ask(self, call: Call) -> Awaitable[JsonObject]:
         request = decode(call.request)
         observe = (lambda part: None) if request.get("stream") else None
         key = effect_key(self._kept.uid, call.actor, call.ordinal)

@@ -1,18 +1,33 @@
 """The figures of language models over all shards."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import attrs
 
-from sim.kernel.codec import JsonObject
+from sim.kernel.codec import Json, JsonObject
 from sim.llm.service import Models, fault_warning
 
 _OF_ALL: Final = frozenset({"ceiling_micro", "ceiling_tokens", "expected"})
 """What is the same on all shards; everything else but lists of names is a sum."""
 
 
-def merge_models(first: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+class RuleFault(TypedDict):
+    """The first fault of a scripted rule on a shard.
+
+    Attributes:
+        at: when it was, in simulated nanoseconds.
+        count: the number of faults on this shard.
+        text, hint: those of the error.
+    """
+
+    at: int
+    count: int
+    text: str
+    hint: str | None
+
+
+def merge_models(first: JsonObject, parts: Sequence[JsonObject]) -> dict[str, Json]:
     """Return the summary of the models of a run.
 
     Args:
@@ -23,7 +38,7 @@ def merge_models(first: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -
     if not called:
         return dict(first)
     same = {key: value for key, value in (first or called[0]).items() if key in _OF_ALL}
-    added: dict[str, Any] = _sum([{key: part[key] for key in part if key not in _OF_ALL} for part in called])
+    added: dict[str, Json] = _sum([{key: part[key] for key in part if key not in _OF_ALL} for part in called])
     return {**added, **same}
 
 
@@ -37,7 +52,7 @@ def _sum(parts: Sequence[Any]) -> Any:
     return sum(parts)
 
 
-def first_fault_of(models: Models | None) -> dict[str, Any] | None:
+def first_fault_of(models: Models | None) -> RuleFault | None:
     """Return the first fault of a scripted rule, as a shard reports it; None: there was none."""
     if models is None or models.counts.first_rule_fault is None:
         return None
@@ -45,9 +60,7 @@ def first_fault_of(models: Models | None) -> dict[str, Any] | None:
     return {"at": counts.first_fault_ns, "count": counts.rule_faults, "text": str(fault), "hint": fault.hint}
 
 
-def merge_fault_warnings(
-    warnings: Sequence[JsonObject], faults: Sequence[Mapping[str, Any] | None]
-) -> list[JsonObject]:
+def merge_fault_warnings(warnings: Sequence[JsonObject], faults: Sequence[RuleFault | None]) -> list[JsonObject]:
     """Return warnings with one of scripted rules in place of those of each shard.
 
     Args:
@@ -63,5 +76,5 @@ def merge_fault_warnings(
     return [*others, _warning(first, sum(fault["count"] for fault in found))]
 
 
-def _warning(fault: Mapping[str, Any], count: int) -> JsonObject:
+def _warning(fault: RuleFault, count: int) -> JsonObject:
     return attrs.asdict(fault_warning(count, fault["text"], fault["hint"]))

@@ -19,7 +19,7 @@ from sim.agents.tool_check import known_tools
 from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, Functions, Names, did_you_mean
 from sim.kernel import Recorder, to_duration, to_ns
-from sim.kernel.codec import JsonObject, Record
+from sim.kernel.codec import Json, JsonObject, Record
 from sim.kernel.rng import Draws
 from sim.resources import to_micro
 from sim.scenario import schema
@@ -801,12 +801,12 @@ class SleepValue:
             return None
         return {key: value.text if isinstance(value, Expression) else value for key, value in self._parts.items()}
 
-    def evaluate(self, names: Names, functions: Functions) -> dict[str, Any]:
+    def evaluate(self, names: Names, functions: Functions) -> dict[str, Json]:
         """Return the condition as the mapping that the action takes."""
         return self._evaluated(names, functions) if self._written is None else self._written
 
-    def _evaluated(self, names: Names, functions: Functions) -> dict[str, Any]:
-        result: dict[str, Any] = {}
+    def _evaluated(self, names: Names, functions: Functions) -> dict[str, Json]:
+        result: dict[str, Json] = {}
         for key, value in self._parts.items():
             if isinstance(value, tuple):
                 result[key] = [part.evaluate(names, functions) for part in value]

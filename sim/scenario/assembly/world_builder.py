@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from sim.base.errors import UsageError
 from sim.base.expressions import PURE_FUNCTIONS
+from sim.base.shown import Keywords
 from sim.kernel.codec import Raw, freeze
 from sim.resources import Container, Limit, Pool, PreemptiveResource, PriorityResource, Rate, Resource, Store, to_micro
 from sim.scenario import schema, units
@@ -43,7 +43,7 @@ def set_limits(world: World, scenario: schema.Scenario) -> None:
         world.rate_tracker.set_limit(name, Limit(agent, group, total, limit.policy, **_parts(scenario, name)))
 
 
-def _parts(scenario: schema.Scenario, name: str) -> dict[str, Any]:
+def _parts(scenario: schema.Scenario, name: str) -> Keywords:
     """Return the rates of a limit on each island; nothing without islands."""
     if "islands" not in scenario.sections:
         return {}
