@@ -127,14 +127,13 @@ def test_its_description_is_of_the_run(crowd):
     assert "| walker | 0.1s | 10s |" in page
 
 
-def test_a_run_whose_scenario_needs_code_is_archived_with_a_description_to_be_written(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("measuring")
+def test_a_run_whose_scenario_needs_code_is_archived_with_a_description_to_be_written(tmp_path):
     """If the scenario cannot be checked without running code, the description says so, and claims nothing."""
-    (tmp_path / "measuring.py").write_text("import sim\n\n@sim.metric\ndef odd(world):\n    return 1\n")
     (tmp_path / "x.yaml").write_text(
         "name: x\nuntil: 2s\nagents: [{name: a, rules: [{do: noop}]}]\n"
         "metrics: {modules: [measuring], values: {n: odd()}}\n"
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
     with using(Definitions()):
         result = sim.run(tmp_path / "x.yaml", allow=("measuring",), out=tmp_path / "runs")
     assert result.run is not None

@@ -159,15 +159,14 @@ def test_the_values_of_a_table_hide_those_of_the_scenario(tmp_path):
     assert "| x | from the table |\n| y | `2` |" in page_of(result, tmp_path)
 
 
+@pytest.mark.usefixtures("measuring")
 @pytest.mark.slow
-def test_an_experiment_whose_scenario_needs_code_is_archived(tmp_path, monkeypatch):
+def test_an_experiment_whose_scenario_needs_code_is_archived(tmp_path):
     """As of a run, its description says why nothing is derived, and the archive has the data beside the scenario."""
-    (tmp_path / "measuring.py").write_text("import sim\n\n@sim.metric\ndef odd(world):\n    return 1\n")
     (tmp_path / "people.csv").write_text("x\n30\n40\n")
     file = tmp_path / "people.yaml"
     metrics = "metrics: {modules: [measuring], values: {n: odd()}}\n"
     file.write_text(PLAIN.replace("name: one,", "name: one, table: people.csv,") + metrics)
-    monkeypatch.syspath_prepend(str(tmp_path))
     with using(Definitions()):
         made = sim.sweep(file, vary={"until": ["2s"]}, seeds=1, allow=("measuring",), out=tmp_path / "study", jobs=1)
         page = page_of(made, tmp_path)
@@ -239,11 +238,10 @@ def test_a_list_of_combinations_is_described_as_one(tiny, tmp_path):
     assert "| varied: agents.one.state.x | `in a list of combinations` |" in page
 
 
+@pytest.mark.usefixtures("measuring")
 @pytest.mark.slow
-def test_a_combination_that_cannot_be_checked_is_named(tiny, tmp_path, monkeypatch):
+def test_a_combination_that_cannot_be_checked_is_named(tiny, tmp_path):
     """Which combinations are not described is said, with the reason; the statements of the others stay."""
-    (tmp_path / "measuring.py").write_text("import sim\n\n@sim.metric\ndef odd(world):\n    return 1\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
     tiny.write_text(PLAIN + "metrics: {every: 1s, modules: [], values: {n: count('one')}}\n")
     varied: dict[str, list[Any]] = {"metrics.modules": [[], ["measuring"]]}
     with using(Definitions()):
