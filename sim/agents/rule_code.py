@@ -196,7 +196,7 @@ class _Names(Source):
         write = _WRITTEN.get((name, len(arguments)))
         return write(writer, self._toolbox, *arguments) if write is not None and self._toolbox.is_own(name) else None
 
-    def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
+    def names(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""
         return (
             list(self._functions) if what == "function" else [*local.get("S", ()), *local.get("L", ()), *self._computed]
@@ -207,11 +207,11 @@ def _state_of(writer: Writer, toolbox: Toolbox, agent: ast.expr, key: ast.expr) 
     """Return the code of `state_of` for an agent that exists and a value without parts; it calls it for all others."""
     if not isinstance(key, ast.Constant):
         return None
-    given, name = writer.keep(agent)
-    found, other = writer.keep(ast.Call(writer.hold(toolbox.agents_by_name.get), [given], []))
+    whose, name = writer.keep(agent)
+    other_is, other = writer.keep(ast.Call(writer.hold(toolbox.agents_by_name.get), [whose], []))
     get = ast.Attribute(ast.Attribute(other, "state", ast.Load()), "get", ast.Load())
     read, value = writer.keep(ast.Call(get, [key], []))
-    exists = ast.Compare(found, [ast.IsNot()], [ast.Constant(None)])
+    exists = ast.Compare(other_is, [ast.IsNot()], [ast.Constant(None)])
     plain = ast.Compare(ast.Attribute(read, "__class__", ast.Load()), [ast.In()], [writer.hold(_VALUED)])
     asked = ast.Call(writer.hold(toolbox.functions["state_of"]), [name, key], [])
     return ast.IfExp(ast.BoolOp(ast.And(), [exists, plain]), value, asked)
@@ -219,9 +219,9 @@ def _state_of(writer: Writer, toolbox: Toolbox, agent: ast.expr, key: ast.expr) 
 
 def _choice_of(writer: Writer, toolbox: Toolbox, items: ast.expr) -> ast.expr:
     """Return the code of `choice`."""
-    given, kept = writer.keep(items)
+    first, kept = writer.keep(items)
     drawn = ast.Call(_draw("choice"), [kept], [])
-    return ast.IfExp(ast.Call(writer.hold(len), [given], []), drawn, ast.Constant(None))
+    return ast.IfExp(ast.Call(writer.hold(len), [first], []), drawn, ast.Constant(None))
 
 
 def _chance(writer: Writer, toolbox: Toolbox, probability: ast.expr) -> ast.expr:

@@ -59,7 +59,7 @@ def command(
     if (Path(run) / FILE).is_file():
         written = archive_experiment(Path(run), target, details, force=force)
     else:
-        written = archive_run(_found(run, out), target, details, force=force)
+        written = archive_run(_folder_of(run, out), target, details, force=force)
     if as_json:
         print_json(
             {
@@ -76,7 +76,7 @@ def command(
         say(f"sim: note: {plain(note)}")
 
 
-def _found(run: str, out: Path) -> Path:
+def _folder_of(run: str, out: Path) -> Path:
     """Return the folder of a run.
 
     Raises:

@@ -15,7 +15,7 @@ Ties = Callable[[int | Rank], int]
 MAX_DELTAS: Final = 10_000
 """The default number of rounds at one instant after which a livelock is reported."""
 
-_MANY = 32  # minimum number of ended waits before they are removed
+_FEWEST_ENDED = 32  # minimum number of ended waits before they are removed
 
 
 class WakeBatch:
@@ -62,7 +62,7 @@ class WakeBatch:
     def lose_one(self) -> None:
         """Count an actor that no longer waits. Remove such actors if there are many and the batch is not yet woken."""
         self.lost += 1
-        if self.lost > _MANY and 4 * self.lost > len(self.waiting) and not self.fired:
+        if self.lost > _FEWEST_ENDED and 4 * self.lost > len(self.waiting) and not self.fired:
             self.purge()
 
     def thin_out(self) -> int:

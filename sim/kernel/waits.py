@@ -25,7 +25,7 @@ from sim.kernel.order import WakeBatch
 NOTHING = object()
 """What `take` returns when an actor has to wait."""
 
-_MANY = 32  # minimum number of registrations before stale ones are removed
+_FEWEST_STALE = 32  # minimum number of registrations before stale ones are removed
 
 
 class Wait(Protocol):
@@ -66,7 +66,7 @@ class Waiters:
 
     def __init__(self) -> None:
         self.actors: list[Any] | deque[Any] | None = None
-        self._purge_at = _MANY
+        self._purge_at = _FEWEST_STALE
 
     def add(self, actor: Actor) -> None:
         """Add the actor at the end."""
@@ -75,7 +75,7 @@ class Waiters:
         elif len(self.actors) >= 2 * self._purge_at:
             live = self.live()
             self.actors = deque(part for actor in live for part in (actor, actor.token))
-            self._purge_at = max(_MANY, 2 * len(live))
+            self._purge_at = max(_FEWEST_STALE, 2 * len(live))
         self.actors.append(actor)
         self.actors.append(actor.token)
 
@@ -107,7 +107,7 @@ class Signal:
         self._kernel = kernel
         self._crowd = WakeBatch(kernel.throws)  # the waiting actors
         self._others = False  # whether some of them may also wait for something else
-        self._purge_at = _MANY
+        self._purge_at = _FEWEST_STALE
 
     @coroutine
     def wait(self) -> Generator[Any, Any, Any]:
@@ -173,7 +173,7 @@ class Signal:
         waiting = self._crowd.waiting
         if len(waiting) >= self._purge_at:
             self._crowd.purge()
-            self._purge_at = max(_MANY, 2 * len(waiting))
+            self._purge_at = max(_FEWEST_STALE, 2 * len(waiting))
         waiting.append(actor)
         waiting.append(actor.token)
         self._others = True
@@ -230,7 +230,7 @@ class Queue:
             raise ClosedError("the queue is closed and empty")
         actor, getters = self._kernel.current, self._getters
         waiting = None if getters is None else getters.actors
-        if waiting is None or len(waiting) >= 2 * _MANY or actor.__class__ is not Actor or actor.cancelling:
+        if waiting is None or len(waiting) >= 2 * _FEWEST_STALE or actor.__class__ is not Actor or actor.cancelling:
             return (yield self)
         waiting.append(actor)  # `arm` inlined
         waiting.append(actor.token)

@@ -82,7 +82,9 @@ class Prices:
 
     models: Mapping[str, Price] = attrs.field(converter=_read_only)
     as_of: str = ""
-    _found: dict[str, Price | None] = attrs.field(factory=dict, init=False, eq=False, repr=False)  # by name asked for
+    _looked_up: dict[str, Price | None] = attrs.field(
+        factory=dict, init=False, eq=False, repr=False
+    )  # by name asked for
 
     @classmethod
     def shipped(cls) -> Self:
@@ -96,10 +98,10 @@ class Prices:
         A vendor prefix (`openai/gpt-4o`) and a date suffix (`gpt-4o-2024-08-06`) are ignored. A name with only the same
         beginning is a different model with a different price.
         """
-        if model not in self._found:
+        if model not in self._looked_up:
             names = (model, plain := model.rpartition("/")[2], _DATE.sub("", plain))
-            self._found[model] = next((self.models[name] for name in names if name in self.models), None)
-        return self._found[model]
+            self._looked_up[model] = next((self.models[name] for name in names if name in self.models), None)
+        return self._looked_up[model]
 
     def cost(self, model: str, usage: TokenUsage) -> int:
         """Return the cost of a call in micro-units; 0 for a model without a known price (see `find`)."""

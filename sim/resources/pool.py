@@ -15,7 +15,7 @@ from sim.base.errors import ClosedError, UsageError
 from sim.kernel import Actor, Kernel
 from sim.kernel.codec import Json
 
-_MANY = 32  # minimum number of registrations before stale ones are removed
+_FEWEST_STALE = 32  # minimum number of registrations before stale ones are removed
 
 Place = tuple[float, int, Actor, int, Any, Any]
 """(priority, arrival number, actor, token, need, wait). It is stale if the token of the actor has changed."""
@@ -63,7 +63,7 @@ class Line:
         self._put: Callable[[Place], None] = partial(heappush, places) if ranked else places.append
         self.ranked = ranked
         self._arrivals = 0
-        self._purge_at = _MANY
+        self._purge_at = _FEWEST_STALE
 
     def add(self, actor: Actor, need: Any, wait: Any, priority: float = 0) -> None:
         """Add the actor at the end, or at the end of its priority if the queue is ranked."""
@@ -99,7 +99,7 @@ class Line:
             heapify(live)
         self.places.clear()
         self.places.extend(live)
-        self._purge_at = max(_MANY, 2 * len(live))
+        self._purge_at = max(_FEWEST_STALE, 2 * len(live))
 
 
 @attrs.frozen

@@ -33,7 +33,7 @@ class Tool(f.Part):
     optional: Annotated[tuple[str, ...], Field(strict=False, description="names of optional parameters")] = ()
 
     @model_validator(mode="after")
-    def _known(self) -> "Tool":
+    def _checked(self) -> "Tool":
         for name in self.optional:
             if name not in self.parameters:
                 raise FieldError(f"optional names {name!r}, which is not a parameter")

@@ -115,7 +115,7 @@ NUMBERS = [
     (
         "docs/models.md",
         r"a worker has (five) requests or more, it gathers outcomes for (\d+) milliseconds",
-        [program._MANY, program._TOGETHER * 1000],
+        [program._GATHERED_FROM, program._TOGETHER * 1000],
     ),
     (
         "docs/models.md",

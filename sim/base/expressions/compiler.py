@@ -82,7 +82,7 @@ class Source(Protocol):
             arguments: the code of its arguments, all of them by place.
         """
 
-    def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
+    def names(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """Return all names or functions, for hints; `local` are the values of the arguments of the code."""
 
 
@@ -140,7 +140,7 @@ class Compiled:
         text, hint = str(error), getattr(error, "hint", None)
         if mark.what is not None and isinstance(error, KeyError):
             text = f"there is no {mark.what} {mark.name!r} here"
-            hint = did_you_mean(mark.name, self._source.known(mark.what, local))
+            hint = did_you_mean(mark.name, self._source.names(mark.what, local))
         elif (lacking := _lacking(mark, error, local)) is not None:
             written = ast.unparse(lacking)
             text = f"`{written}` has no value (null)"
@@ -493,7 +493,7 @@ class _Mappings:
         """See `Source`."""
         return None
 
-    def known(self, what: Literal["name", "function"], local: Names) -> list[str]:
+    def names(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""
         return list(local.get("N" if what == "name" else "F", ()))
 

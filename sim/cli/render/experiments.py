@@ -139,13 +139,13 @@ def _carry_out(
             if not line.live and time.monotonic() < following and progress.done < progress.planned:
                 continue
             following = time.monotonic() + PLAIN_SECONDS
-            line.show(plain(_told(results, progress, progress.done - first, time.monotonic() - began)))
+            line.show(plain(_progress_of(results, progress, progress.done - first, time.monotonic() - began)))
         ended = not deadline.is_over and not hosting.is_used_up(*results.spent())
     line.clear()
     return ended or not (missing(results, again=again) or left(results))
 
 
-def _told(results: Results, progress: Progress, done: int, seconds: float) -> str:
+def _progress_of(results: Results, progress: Progress, done: int, seconds: float) -> str:
     """Return how far an experiment is, with the time left."""
     left = ""
     if done >= _RELIABLE or progress.done == progress.planned:

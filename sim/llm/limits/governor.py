@@ -66,7 +66,7 @@ CAUTION: Final = 0.1
 _MEMORY = 1 / 16  # weight of the latest request in the moving share of refusals
 _MINUTE = 60.0
 _REMEMBERED = 10_000  # answers kept for the estimate of a limit
-_ENOUGH = 20  # answers for an estimate: fewer measure the demand, not the limit
+_FEWEST_ANSWERS = 20  # answers for an estimate: fewer measure the demand, not the limit
 
 _INSTANT: Final = 1e-6  # seconds; the clock can round a shorter wait to zero
 
@@ -436,7 +436,7 @@ class Governor:
         """Return the estimated limit in requests per minute, from the recent answers."""
         while self._answered and self._answered[0] <= now - _MINUTE:
             self._answered.popleft()
-        if len(self._answered) < _ENOUGH:
+        if len(self._answered) < _FEWEST_ANSWERS:
             return self._estimate
         return len(self._answered) * _MINUTE / (advised + max(1.0, now - self._answered[0]))
 

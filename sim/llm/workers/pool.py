@@ -124,7 +124,7 @@ class _Waiting:
 class _Turn:
     """A call that waits for a place, until a slot has one for it."""
 
-    given: anyio.Event = attrs.field(factory=anyio.Event)
+    granted: anyio.Event = attrs.field(factory=anyio.Event)
     slot: "_Slot | None" = None
 
 
@@ -349,7 +349,7 @@ class EdgeWorkers:
         turn = _Turn()
         self._line.append(turn)
         try:
-            await turn.given.wait()
+            await turn.granted.wait()
         except BaseException:
             if turn.slot is None:
                 self._line.remove(turn)
@@ -375,7 +375,7 @@ class EdgeWorkers:
             turn = self._line.popleft()
             turn.slot = slot
             slot.calls += 1
-            turn.given.set()
+            turn.granted.set()
 
     # -- the processes
 

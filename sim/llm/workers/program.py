@@ -57,7 +57,7 @@ from sim.llm.workers.messages import (
 
 _CHUNK: Final = 1 << 18  # bytes read at once
 _GRACE: Final = 2.0  # seconds in which it must end after its input, whatever it does then
-_MANY: Final = 5  # requests under way from which on outcomes are sent together
+_GATHERED_FROM: Final = 5  # requests under way from which on outcomes are sent together
 _TOGETHER: Final = 0.005  # seconds in which they are gathered: a model takes far longer
 
 Write = Callable[[bytes], None]
@@ -129,7 +129,7 @@ class Worker:
         """Begin with what a message asks for."""
         if isinstance(message, Ask):
             scope = self._scopes[message.number] = anyio.CancelScope()
-            self._output.many = len(self._scopes) >= _MANY
+            self._output.many = len(self._scopes) >= _GATHERED_FROM
             group.start_soon(self._ask, message, scope)
         elif isinstance(message, Drop):
             if (dropped := self._scopes.get(message.number)) is not None:
@@ -153,7 +153,7 @@ class Worker:
                 frame = await self._outcome(ask)
         finally:
             del self._scopes[ask.number]
-            self._output.many = len(self._scopes) >= _MANY
+            self._output.many = len(self._scopes) >= _GATHERED_FROM
         self._send(frame)
 
     async def _outcome(self, ask: Ask) -> bytes:

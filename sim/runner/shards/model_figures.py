@@ -67,13 +67,13 @@ def merge_fault_warnings(warnings: Sequence[JsonObject], faults: Sequence[RuleFa
         warnings: the warnings of all shards.
         faults: what `first_fault_of` returned on each.
     """
-    found = [fault for fault in faults if fault is not None]
-    own = [_warning(fault, fault["count"]) for fault in found]
+    reported = [fault for fault in faults if fault is not None]
+    own = [_warning(fault, fault["count"]) for fault in reported]
     others = [one for one in warnings if one not in own]
-    if not found:
+    if not reported:
         return others
-    first = min(found, key=lambda fault: fault["at"])
-    return [*others, _warning(first, sum(fault["count"] for fault in found))]
+    first = min(reported, key=lambda fault: fault["at"])
+    return [*others, _warning(first, sum(fault["count"] for fault in reported))]
 
 
 def _warning(fault: RuleFault, count: int) -> JsonObject:

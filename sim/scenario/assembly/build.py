@@ -424,10 +424,10 @@ class AgentFactory:
 
     def _values_of(self, entry: schema.Agent) -> "_StartValues":
         """Return what is known of the agents of an entry before they are created."""
-        known = self._start_values.get(entry.name)
-        if known is None or known.entry is not entry:
-            known = self._start_values[entry.name] = _StartValues.of(entry, self._no_copies(entry))
-        return known
+        start_values = self._start_values.get(entry.name)
+        if start_values is None or start_values.entry is not entry:
+            start_values = self._start_values[entry.name] = _StartValues.of(entry, self._no_copies(entry))
+        return start_values
 
     def _no_copies(self, entry: schema.Agent) -> str | None:
         """Return why an entry has no copies; None if it can have them."""
@@ -657,10 +657,10 @@ class _StartValues:
                 return None  # it is refused when an agent is created, with its name
 
         state = tuple((key, literal(entry.state[key])) for key in entry.state_order())
-        micro, delay_ns, known = constant(entry.balance, _money), constant(entry.start, to_ns), dict(state)
+        micro, delay_ns, values = constant(entry.balance, _money), constant(entry.start, to_ns), dict(state)
         computed = entry.place is not None or entry.position is not None or micro is None or delay_ns is None
-        computed = computed or any(value.__class__ is ValueTemplate for value in known.values())
-        plain = None if computed else {key: known[key] for key in entry.state}
+        computed = computed or any(value.__class__ is ValueTemplate for value in values.values())
+        plain = None if computed else {key: values[key] for key in entry.state}
         return cls(
             entry=entry,
             state=state,

@@ -20,10 +20,10 @@ def transfer(world: "World", agent: "Inhabitant", to: Account, amount: float) ->
         to: the account that receives the money.
         amount: the amount, at least 0.
     """
-    given: Any = amount
-    whole = given.__class__ is int and 0 < given < MAX_UNITS  # most amounts: without a call
+    units: Any = amount
+    whole = units.__class__ is int and 0 < units < MAX_UNITS  # most amounts: without a call
     try:
-        left = world.ledger.transfer(agent.agent_id, to, given * MICRO if whole else to_micro(amount))
+        left = world.ledger.transfer(agent.agent_id, to, units * MICRO if whole else to_micro(amount))
     except (LimitError, UsageError) as error:
         raise Refused(str(error)) from error
     # an event has an int or a float, also for a bool or a number of another library
