@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
@@ -260,7 +260,7 @@ class Agent(ABC):
 
     def starts_at_once(self) -> bool:
         """Return whether `on_start` has nothing to do, so that it need not be called."""
-        return getattr(self.on_start, "__func__", None) is Agent.on_start
+        return getattr(self.on_start, "__func__", None) is _ON_START
 
     def state_for_digest(self) -> Any:
         """Return the part of the final digest that describes this agent."""
@@ -303,3 +303,6 @@ def _check_hooks(kind: type[Agent]) -> None:
             raise UsageError(
                 f"{kind.__name__}.{name} is awaited, but it is not async ({place})", hint=f"write `async def {name}`"
             )
+
+
+_ON_START: Final = Agent.on_start  # the original, to detect that it was overridden or patched

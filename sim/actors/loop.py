@@ -188,16 +188,6 @@ class AgentLoop(Lifecycle):
         if self._begin(delay_ns):
             self._kernel.begin(self.actor, self._run(delay_ns))
 
-    def let_go(self) -> None:
-        """Drop the references between loop and agent that go in a circle, after both were removed from the world.
-
-        They are then freed as soon as nothing else refers to them. The garbage collector, which would look for them,
-        takes a tenth of the time of a run in which many agents are born and die.
-        """
-        self._decide = self._follow = self.on_stopped = None
-        self.actor.listener = self.actor.on_exit = None
-        self.agent._loop = None
-
     def begin_elsewhere(self) -> None:
         """Forget what held only where the agent was before it travelled: rests, and restarts in a row."""
         self._rest_ns, self._restarts = 0, None
@@ -270,9 +260,10 @@ class AgentLoop(Lifecycle):
         agent, kind = self.agent, type(self.agent)
         self._follow = None if kind.after_action is Agent.after_action else agent.after_action
         # A subclass, or an object, can have another `decide_action`; `__dict__` would be made by looking at it.
-        replaced = getattr(agent.decide_action, "__func__", None) is not kind.decide_action
+        decide: Any = agent.decide_action
+        own_method = getattr(decide, "__self__", None) is agent and decide.__func__ is kind.decide_action
         self._decide = (
-            agent.decide_now if not replaced and _decides_now(kind, kind.decide_now, kind.decide_action) else None
+            agent.decide_now if own_method and _decides_now(kind, kind.decide_now, kind.decide_action) else None
         )
 
     def turn(self) -> bool:

@@ -178,15 +178,11 @@ class AgentLoopManager:
 
     def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
         """Start a loop that was created during the run; when it stops, it is removed and only its counts are kept."""
-        loop.on_stopped = self._bury
-        loop.start_ticking(delay_ns=delay_ns) if self.ticking else loop.start_now(delay_ns=delay_ns)
-
-    def _bury(self, loop: AgentLoop) -> None:
-        """Remove an agent that was created during the run and has stopped."""
-        self._forget(loop)
-        loop.let_go()
+        loop.on_stopped = self._forget
+        self.start(loop, delay_ns=delay_ns)
 
     def _forget(self, loop: AgentLoop) -> None:
+        """Remove an agent that has stopped. A program that has kept it can still ask it, and its loop."""
         del self._loops[loop.agent_id]
         self.world.forget(loop.agent)
         if loop.agent.mailbox.offered is not None:

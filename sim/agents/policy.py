@@ -6,7 +6,7 @@ a `Scope` and the functions in the `Toolbox` of the world.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -328,7 +328,7 @@ class PolicyAgent(Agent):
 
     def starts_at_once(self) -> bool:
         """See `Agent.starts_at_once`."""
-        return not self._patterns and getattr(self.on_start, "__func__", None) is PolicyAgent.on_start
+        return not self._patterns and getattr(self.on_start, "__func__", None) is _ON_START
 
     async def on_start(self) -> None:
         """Subscribe to the topic patterns of the agent."""
@@ -378,6 +378,9 @@ class PolicyAgent(Agent):
                 if event.sequence != self._seen:
                     return event
         return None
+
+
+_ON_START: Final = PolicyAgent.on_start  # the original, to detect that it was overridden or patched
 
 
 def _event(agent: PolicyAgent) -> Any:

@@ -86,7 +86,7 @@ class Toolbox:
 
     def is_own(self, name: str) -> bool:
         """Return whether a function is that of this class, without anything around it."""
-        return getattr(self.functions.get(name), "__func__", None) is getattr(Toolbox, name)
+        return getattr(self.functions.get(name), "__func__", None) is _ORIGINALS.get(name)
 
     @property
     def agents_by_name(self) -> Mapping[str, Inhabitant]:
@@ -377,6 +377,9 @@ def _whole(radius: Any) -> int:
     if isinstance(radius, bool) or not isinstance(radius, int) or radius < 0:
         raise ExpressionError(f"a radius is a whole number of edges from 0, not {radius!r:.80}")
     return radius
+
+
+_ORIGINALS: Final = dict(vars(Toolbox))  # to detect that a function was patched
 
 
 def _plain(position: Any) -> Any:

@@ -318,15 +318,19 @@ class Trace:
     def _class_for(self, kind: type) -> type:
         if kind not in self._classes:
             looked = self.looked
-
-            held: Any = vars(Agent)["state"]  # the slot that the property hides
+            # What the property hides: a slot, or a property of the class. A plain value of a class hides the slot.
+            hidden: Any = next(vars(base)["state"] for base in kind.__mro__ if "state" in vars(base))
+            lies_in_dict = not hasattr(type(hidden), "__set__")
 
             def get(agent: Any) -> Any:
                 looked(agent)
-                return held.__get__(agent)
+                return vars(agent).get("state", hidden) if lies_in_dict else hidden.__get__(agent)
 
             def put(agent: Any, state: Any) -> None:
-                held.__set__(agent, state)
+                if lies_in_dict:
+                    vars(agent)["state"] = state
+                else:
+                    hidden.__set__(agent, state)
 
             named = {"state": property(get, put), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
             made = self._classes[kind] = type(kind.__name__, (kind,), named)

@@ -1,8 +1,7 @@
-"""How little an agent takes while it sleeps, and that nothing is left of one that was born and has died."""
+"""How little an agent takes while it sleeps."""
 
 import gc
 import tracemalloc
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,6 @@ agents:
     rules:
       - {when: a > 3, do: noop, set: {a: "=a + 1"}}
       - do: {sleep: {for: 1h}}
-"""
-
-BIRTHS = """
-name: births
-until: 20s
-execution: {agent_loop: {min_loop_delay: 1s}}
-agents:
-  - {name: door, rules: [{do: {spawn: {agent: child}}}]}
-  - {name: child, template: true, state: {age: 0}, rules: [{do: stop}]}
 """
 
 
@@ -88,25 +78,3 @@ def bytes_each(settle: Any) -> float:
         return tracemalloc.get_traced_memory()[0] / AGENTS
     finally:
         tracemalloc.stop()
-
-
-def test_an_agent_that_was_born_and_has_died_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
-    """An agent that a rule has started, its state, its loop and its mailbox are freed as soon as it has stopped."""
-    file = tmp_path / "births.yaml"
-    file.write_text(BIRTHS)
-    built: Any = build(sim.load(file))
-    kernel, manager = built.world.kernel, built.world.loop_manager
-    seen = list[weakref.ref[Agent]]()
-    manager.on_forgotten = lambda loop: seen.append(weakref.ref(loop.agent))
-    gc.collect()
-    gc.disable()
-    try:
-        for loop in manager.loops.values():
-            with kernel.acting_as(loop.actor):
-                manager.start(loop)
-        kernel.run(10**10)
-        living = [agent for agent in seen if agent() is not None]
-    finally:
-        gc.enable()
-    assert len(seen) >= 9
-    assert len(living) <= 1, "the latest for whom an expression was evaluated is kept until the next"

@@ -233,3 +233,21 @@ def test_each_cause_is_the_step_that_has_used_the_counter(name, mode, until, tmp
         assert START in trace.causes
         walk.to_end()
         walk.verify()
+
+
+class Shared(sim.Agent):
+    """Has a state of its own in the body of its class."""
+
+    state: Any = {}  # noqa: RUF012
+
+    async def decide_action(self) -> sim.Action:
+        self.state["n"] = self.state.get("n", 0) + 1
+        return sim.Action("publish", {"topic": "x.y", "data": self.state["n"]})
+
+
+def test_a_class_can_have_a_state_in_its_body(tmp_path):
+    """A replay with a trace reads and writes the state where the class leaves it."""
+    scenario = {"name": "shared", "until": "3s", "agents": [{"name": "a", "kind": "shared", "count": 2}]}
+    run = sim.run(scenario, out=tmp_path, kinds={"shared": Shared})
+    with open_run(str(run.run)) as stored:
+        assert causes_of(stored, 8, ReplayOptions(kinds={"shared": Shared})).steps

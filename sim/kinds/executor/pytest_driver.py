@@ -1,4 +1,4 @@
-"""Runs the tests of a workspace, inside a sandbox, and prints how they ended as one line of JSON.
+"""Runs the tests of a workspace, inside a sandbox, and prints what became of them as one line of JSON.
 
 It runs as `python -P -s -c PROGRAM PATHS...` in the folder of the workspace and is never imported by the simulation.
 Standard input holds a secret, which begins the line. So the code under test can print and exit as it likes: what it
@@ -34,28 +34,23 @@ _SETTINGS = (
     "python_functions=test",
 )
 _OPTIONS = (
-    "-q",
-    "-p",
-    "no:cacheprovider",
-    "--rootdir",
-    ".",
-    "--continue-on-collection-errors",
+    "-q", "-p", "no:cacheprovider", "--rootdir", ".", "--continue-on-collection-errors",
     *(part for setting in _SETTINGS for part in ("-o", setting)),
-)
+)  # fmt: skip
 _HOOKS = ("pytest_addoption", "pytest_configure", "pytest_generate_tests", "pytest_make_parametrize_id")
-"""The hooks that files of the workspace may have. Others could change how a test ended, and are left out."""
+"""The hooks that files of the workspace may have. Others could change what became of a test, and are left out."""
 _FAULTS = (3, 4)  # exit codes of pytest: an internal error, a wrong use
 
 
 class Outcomes:
-    """A plugin of pytest that collects how each test ended.
+    """A plugin of pytest that collects what became of each test.
 
     Args:
         folder: the folder of the workspace.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.tests: dict[str, dict[str, str]] = {}
+        self.found: dict[str, dict[str, str]] = {}
         self._inside = f"{folder}/"
 
     def pytest_plugin_registered(self, plugin: object, manager: Any) -> None:
@@ -65,11 +60,11 @@ class Outcomes:
         options = manager.parse_hookimpl_opts
 
         def of_others(plugin: object, name: str) -> Any:
-            hook_options = options(plugin, name)
-            if hook_options is None or name in _HOOKS:
-                return hook_options
+            found = options(plugin, name)
+            if found is None or name in _HOOKS:
+                return found
             code = getattr(getattr(plugin, name), "__code__", None)
-            return None if isinstance(code, CodeType) and code.co_filename.startswith(self._inside) else hook_options
+            return None if isinstance(code, CodeType) and code.co_filename.startswith(self._inside) else found
 
         manager.parse_hookimpl_opts = of_others
 
@@ -80,7 +75,7 @@ class Outcomes:
     def pytest_collection_finish(self, session: Any) -> None:
         """Count each test as failed until there is a report of it."""
         for item in session.items:
-            self.tests.setdefault(item.nodeid, {"outcome": "failed", "message": "the test run ended before it"})
+            self.found.setdefault(item.nodeid, {"outcome": "failed", "message": "the test run ended before it"})
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note the call of a test, and a preparation that failed or skipped it."""
@@ -93,12 +88,12 @@ class Outcomes:
             self._note(report)
 
     def _note(self, report: Any) -> None:
-        noted = self.tests.get(report.nodeid, {})
+        known = self.found.get(report.nodeid, {})
         failed = report.outcome == "failed" or self._skipped_by_code(report)
-        if noted.get("outcome") == "failed" and noted.get("reported"):
+        if known.get("outcome") == "failed" and known.get("reported"):
             return  # a test that failed is not saved by what comes after it
         outcome, message = ("failed", _message(report)) if failed else (report.outcome, "")
-        self.tests[report.nodeid] = {"outcome": outcome, "message": message, "reported": "yes"}
+        self.found[report.nodeid] = {"outcome": outcome, "message": message, "reported": "yes"}
 
     def _skipped_by_code(self, report: Any) -> bool:
         """Return whether the code under test, and not the test, skipped a test."""
@@ -128,7 +123,7 @@ def _plain(line: str) -> str:
     return _ADDRESS.sub("0x", _MARK.sub("", line))[:_LONGEST]
 
 
-class LineCoverage:
+class Coverage:
     """Counts the lines of the modules in a folder that are run.
 
     Args:
@@ -137,7 +132,7 @@ class LineCoverage:
 
     def __init__(self, folder: Path) -> None:
         self._inside = f"{folder}/"
-        self._countable = {str(path): _lines(path) for path in sorted(folder.rglob("*.py")) if not _is_test(path)}
+        self._known = {str(path): _lines(path) for path in sorted(folder.rglob("*.py")) if not _is_test(path)}
         self._run: dict[str, set[int]] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -156,9 +151,9 @@ class LineCoverage:
 
     def percent(self) -> float | None:
         """Return the share of lines that ran, in per cent; None if there is no module."""
-        countable = sum(len(lines) for lines in self._countable.values())
-        run = sum(len(lines & self._run.get(name, set())) for name, lines in self._countable.items())
-        return round(100 * run / countable, 1) if countable else None
+        known = sum(len(lines) for lines in self._known.values())
+        run = sum(len(lines & self._run.get(name, set())) for name, lines in self._known.items())
+        return round(100 * run / known, 1) if known else None
 
 
 def _lines(path: Path) -> set[int]:
@@ -167,15 +162,15 @@ def _lines(path: Path) -> set[int]:
         waiting = [compile(path.read_text(encoding="utf-8"), str(path), "exec")]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-    numbers: set[int] = set()
+    found: set[int] = set()
     for code in waiting:
-        numbers |= {line for _, _, line in code.co_lines() if line}
+        found |= {line for _, _, line in code.co_lines() if line}
         waiting += [one for one in code.co_consts if isinstance(one, CodeType)]
-    return numbers
+    return found
 
 
 def run(paths: list[str]) -> dict[str, Any]:
-    """Run the tests in some files or folders, and return how they ended."""
+    """Run the tests in some files or folders, and return what became of them."""
     try:
         import pytest
     except ImportError:
@@ -184,29 +179,29 @@ def run(paths: list[str]) -> dict[str, Any]:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # noqa: TID251 - of the sandbox, where this is the main program
     folder = Path.cwd()
     sys.path.insert(0, str(folder))  # after all that the driver needs is imported: a workspace can have a `json.py`
-    outcomes, coverage, printed, errors = Outcomes(folder), LineCoverage(folder), io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
+    outcomes, coverage, told, errors = Outcomes(folder), Coverage(folder), io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(errors):
         sys.settrace(coverage)
         threading.settrace(coverage)
         code = int(pytest.main([*_OPTIONS, *paths], plugins=[outcomes]))
         sys.settrace(None)
-    report = _report(outcomes.tests)
+    report = _report(outcomes.found)
     if code in _FAULTS:
-        marked = [line for line in printed.getvalue().splitlines() if _MARK.match(line)]
+        marked = [line for line in told.getvalue().splitlines() if _MARK.match(line)]
         lines = [*marked, *(line.strip() for line in errors.getvalue().splitlines() if line.strip())]
         report["ended"] = f"pytest cannot run: {_plain(lines[-1]) if lines else f'exit code {code}'}"
     return {**report, "exit_code": code, "coverage": coverage.percent()}
 
 
-def _report(outcomes: dict[str, dict[str, str]]) -> dict[str, Any]:
+def _report(found: dict[str, dict[str, str]]) -> dict[str, Any]:
     """Return the numbers of tests by file and outcome, and a list of tests, those that failed first."""
     files: dict[str, dict[str, int]] = {}
-    for name, one in sorted(outcomes.items()):
+    for name, one in sorted(found.items()):
         counts = files.setdefault(name.partition("::")[0], dict.fromkeys(("passed", "failed", "skipped"), 0))
         counts[one["outcome"]] += 1
-    order = sorted(outcomes, key=lambda name: (outcomes[name]["outcome"] != "failed", name))
+    order = sorted(found, key=lambda name: (found[name]["outcome"] != "failed", name))
     tests = [
-        {"name": name[:_LONGEST_NAME], "outcome": outcomes[name]["outcome"], "message": outcomes[name]["message"]}
+        {"name": name[:_LONGEST_NAME], "outcome": found[name]["outcome"], "message": found[name]["message"]}
         for name in order[:_MOST_TESTS]
     ]
     return {"files": files, "tests": tests}

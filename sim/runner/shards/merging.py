@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sim.base.errors import RunError
-from sim.kernel.codec import Json
+from sim.kernel.codec import Json, JsonObject
 from sim.runner.result import Distribution
 from sim.runner.runner import commonest
 from sim.runner.shards.model_figures import merge_fault_warnings, merge_models
@@ -16,31 +16,45 @@ _SUMS: Final = ("iterations", "actions", "wakeups", "errors", "unmatched", "drop
 _TABLES: Final = ("refused", "states", "kinds")
 
 
-def merge_states(first: Any, states: Sequence[Any], path: str = "") -> Any:
+def merge_states(first: JsonObject, states: Sequence[JsonObject]) -> JsonObject:
     """Return the final state of a world of which each shard has changed its own part.
 
     Args:
         first: the state at the start, with the time of the end.
-        states: those of the shards.
-        path: the place of this part of the state, for errors.
+        states: those of the shards, each with its own agents only.
 
     Raises:
         RunError: if two shards have changed the same part to different values.
     """
-    changed = [state for state in states if state is not _MISSING and state != first]
+    own: list[Any] = [state.get("agents", {}) for state in states]
+    agents = _merged({}, own, "agents")
+    others = [{key: part for key, part in state.items() if key != "agents"} for state in states]
+    rest = _merged({key: part for key, part in first.items() if key != "agents"}, others, "")
+    return {**rest, "agents": agents} if "agents" in first else rest
+
+
+def _merged(first: Any, states: Sequence[Any], path: str) -> Any:
+    """Return a part of the state, or `_MISSING` if it was deleted.
+
+    Args:
+        first: the part at the start.
+        states: those of the shards.
+        path: where it is, for errors.
+    """
+    changed = [state for state in states if state != first]
     if not changed:
         return first
     if len(changed) == 1:
         return changed[0]
-    if isinstance(first, dict) or (first is _MISSING and isinstance(changed[0], dict)):
+    if all(isinstance(state, dict) for state in changed):
         start: dict[str, Json] = first if isinstance(first, dict) else {}
-        keys = sorted({*start, *(key for state in changed for key in state)})
-        return {
-            key: merge_states(
+        parts = {
+            key: _merged(
                 start.get(key, _MISSING), [state.get(key, _MISSING) for state in changed], f"{path}.{key}".lstrip(".")
             )
-            for key in keys
+            for key in sorted({*start, *(key for state in changed for key in state)})
         }
+        return {key: part for key, part in parts.items() if part is not _MISSING}
     if any(state != changed[0] for state in changed[1:]):
         raise RunError(
             f"two shards have changed {path} to different values",

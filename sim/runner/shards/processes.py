@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 import warnings
 from typing import IO, Final, NoReturn, cast
 from weakref import WeakSet
@@ -39,47 +40,64 @@ class ForkedProcess:
             raise NotImplementedError("`Forks` makes none here")
         requests, reports = os.pipe(), os.pipe()
         self.stdin, self.stdout = os.fdopen(requests[1], "wb"), os.fdopen(reports[0], "rb")
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the fork is not to raise it in our code
         with warnings.catch_warnings():  # `Forks` has seen that there are no other threads
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
         if not self._pid:
-            _serve(os.fdopen(requests[0], "rb"), os.fdopen(reports[1], "wb"), [self, *_FORKED], whole)
+            _serve(requests[0], reports[1], [self, *_FORKED], whole)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(requests[0])
         os.close(reports[1])
         _FORKED.add(self)
 
     def kill(self) -> None:
         """End it at once."""
-        if sys.platform != "win32" and self._code is None:
-            os.kill(self._pid, signal.SIGKILL)
+        if sys.platform != "win32" and self._ended(os.WNOHANG) is None:
+            with contextlib.suppress(ProcessLookupError):  # a program that ignores SIGCHLD keeps no ended process
+                os.kill(self._pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Wait for its end, and return its exit code; that of a signal is negative."""
+        """Wait for its end, and return its exit code; that of a signal is negative, and one that others took is 0."""
+        _FORKED.discard(self)  # its pipes are closed next
+        return self._ended(0) or 0
+
+    def _ended(self, options: int) -> int | None:
         if self._code is None:
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+            try:
+                pid, status = os.waitpid(self._pid, options)
+            except ChildProcessError:  # the program ignores SIGCHLD, or waits for all processes: `Popen` says 0 then
+                self._code = 0
+            else:
+                self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
 
 _FORKED: Final = WeakSet[ForkedProcess]()  # a later fork has their pipes too, which must not stay open there
 
 
-def _serve(requests: IO[bytes], reports: IO[bytes], others: list[ForkedProcess], whole: Simulation) -> NoReturn:
+def _serve(requests: int, reports: int, others: list[ForkedProcess], whole: Simulation) -> NoReturn:
     """Do the work of a forked process, and end it without what its program does at its end."""
+    code = 1
     try:
-        for other in others:
-            for pipe in (other.stdin, other.stdout):
-                with contextlib.suppress(OSError):
-                    os.close(pipe.fileno())
-        gc.freeze()  # what was built stays to the end: a collection need not look at it, nor copy its pages
         if sys.platform != "win32":
             os.setsid()  # Ctrl-C is for the coordinator, whose end closes the pipes
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        for other in others:
+            for pipe in (other.stdin, other.stdout):
+                if not pipe.closed:
+                    os.close(pipe.fileno())
+        gc.freeze()  # what was built stays to the end: a collection need not look at it, nor copy its pages
         os.dup2(2, 1)
         sys.stdout = sys.stderr  # what code prints is no report
-        serve(requests, reports, whole)
+        serve(os.fdopen(requests, "rb"), os.fdopen(reports, "wb"), whole)
+        code = 0
+    except BaseException:
+        traceback.print_exc()  # of this process: the coordinator only sees that it has ended
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 class ShardProcess:
@@ -98,7 +116,11 @@ class ShardProcess:
         self.number = number
         self.setup = setup
         self._process = _new_process() if whole is None else ForkedProcess(whole)
-        self._send(setup)
+        try:
+            self._send(setup)
+        except ShardLost:
+            self.close()
+            raise
 
     def ask(self, order: Order) -> None:
         """Send an order; `report` waits for its report.

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from sim.base.errors import RunError
 from sim.kernel.codec import as_sent, changed
-from sim.runner.shards.protocol import Order, Report, Setup, ShardLost, Start, read_order, receive, send
+from sim.runner.shards.protocol import AnyShard, Order, Report, Setup, ShardLost, Start, read_order, receive, send
 
 ATTEMPTS: Final = 3
 """The run fails when so many processes of a shard have ended during one order: the cause is in the order itself."""
@@ -35,17 +35,21 @@ class RestartedShard:
         self.restarts = 0
         self._number = number
         self._start = start
-        self._shard = start(number, setup)
+        self._shard: AnyShard | None = None
         self._orders = TemporaryFile()  # noqa: SIM115  # `close` closes it
         self._done: list[int] = []  # of the orders that are kept: checksums of their reports
         self._pending: Order | None = None
         self._attempts = 0
+        try:
+            self._shard = start(number, setup)
+        except ShardLost as lost:
+            self._restart(lost)
 
     def ask(self, order: Order) -> None:
         """Send an order; `report` waits for its report."""
         self._pending = order
         try:
-            self._shard.ask(order)
+            self._current.ask(order)
         except ShardLost as lost:
             self._restart(lost)
 
@@ -59,7 +63,7 @@ class RestartedShard:
         """
         while True:
             try:
-                report = self._shard.report()
+                report = self._current.report()
                 break
             except ShardLost as lost:
                 self._restart(lost)
@@ -78,14 +82,24 @@ class RestartedShard:
 
     def close(self) -> None:
         """End the process."""
-        self._shard.close()
+        self._end()
         self._orders.close()
+
+    @property
+    def _current(self) -> AnyShard:
+        assert self._shard is not None, "`_restart` raises if it has started none"
+        return self._shard
+
+    def _end(self) -> None:
+        if self._shard is not None:
+            self._shard.close()
+        self._shard = None
 
     def _restart(self, lost: ShardLost) -> None:
         """Start processes until one has done what was asked before; send it the order that has no report yet."""
         while True:
             self._attempts += 1
-            self._shard.close()
+            self._end()
             if self._attempts == ATTEMPTS:
                 raise ShardLost(f"{lost}: {ATTEMPTS} of its processes have ended during one order") from lost
             try:
@@ -100,19 +114,19 @@ class RestartedShard:
     def _repeat(self) -> None:
         if self._pending is None:
             return  # the report of the setup is what is waited for
-        self._shard.report()
+        self._current.report()
         self._orders.seek(0)
         for before in self._done:
             order = read_order(receive(self._orders))
-            self._shard.ask(order)
-            if _checksum(self._shard.report()) != before:
+            self._current.ask(order)
+            if _checksum(self._current.report()) != before:
                 raise RunError(
                     f"shard {self._number} ({', '.join(self.setup.islands)}) was started again after its process had"
                     f" ended, and its events before {order.end / 1e9:g} s differ from those recorded",
                     hint="code that reads something outside the simulation can cause this: run it in one process,"
                     " and compare with sim replay",
                 )
-        self._shard.ask(self._pending)
+        self._current.ask(self._pending)
 
 
 def _checksum(report: Report) -> int:
