@@ -1,4 +1,5 @@
-"""A client of models in the core for each island: what a call of one island meets depends on calls of that island only.
+"""A client of models that is divided, one in the core for each island: a call of one island meets only what calls of
+that island have done.
 
 Waits after a refusal, and the circuit breaker that opens after many failures, are shared by all who use an endpoint.
 With one client for all, a failure on one island would at once hold up calls on others.

@@ -93,6 +93,7 @@ class RateTracker:
         Args:
             part_of: returns the part in which an agent is.
         """
+        self._kernel.acting()  # raises if the call comes from outside the run; nothing has changed yet
         self._part_of, self._shared_plans = part_of, None
 
     def set_limit(self, resource: str, limit: Limit) -> None:

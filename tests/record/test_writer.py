@@ -134,14 +134,17 @@ def test_an_error_does_not_block_the_producer(start):
     """After an error the queue is still emptied: a caller never waits for ever."""
     recorder = start()
     change(recorder.folder, "UPDATE run SET epoch = 9")
-    refused = 0
+    refused, failed = 0, threading.Event()
     for ordinal in range(2000):
         try:
             recorder.intent(IntentRow("a", ordinal, "llm", "ff", None, "modelled", "pure", 1))
+            recorder.durable(lambda error: failed.set() if error else None)
         except RunError:
             refused += 1
+        if ordinal == 10:
+            assert failed.wait(60)
 
-    assert refused
+    assert refused == 1989
     recorder.close()
 
 

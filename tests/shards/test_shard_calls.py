@@ -138,7 +138,7 @@ def test_no_call_is_made_twice_when_a_shard_is_killed(workers: int, monkeypatch:
 
 
 CHILD = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 from contextlib import nullcontext
 import sim.base.crashpoints as crashpoints
 from sim.llm.access import Access
@@ -149,6 +149,7 @@ left = [9]
 def kill(point):
     left[0] -= point == sys.argv[3]
     if not left[0]:
+        time.sleep(0.5)  # so that the answers before this one are on disk
         os.kill(os.getpid(), signal.SIGKILL)
 crashpoints.hook = kill
 access = Access(models=("vllm:m",), base_url=sys.argv[1])

@@ -123,6 +123,7 @@ CHANGES: Mapping[type, Mapping[str, Callable[[Parts], object]]] = {
         "release": lambda p: p.rates.release(p.also_held), "forget": lambda p: p.rates.forget("a"),
         "wait_for_capacity": lambda p: first(p.rates.wait_for_capacity("a", {"calls": 1}, take=True)),
         "on_level": lambda p: p.rates.on_level("a", "calls", 1, lambda: None),
+        "divide": lambda p: p.rates.divide(lambda agent: None),
     },
     Budgets: {
         "define": lambda p: p.budgets.define("more", 5), "spend": lambda p: p.budgets.spend("a", "money", 1),

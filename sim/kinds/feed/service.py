@@ -212,14 +212,8 @@ class Feed(Service):
             raise Refused(f"a topic has at most {MOST_TOPIC} characters, not {len(topic):,}: one word is enough")
         parent = None if reply_to is None else self.post(reply_to)
         member = self.member(name)
-        post = Post(
-            len(self.posts) + 1,
-            name,
-            topic or ("" if parent is None else parent.topic),
-            text,
-            self._world.kernel.now,
-            reply_to,
-        )
+        topic = topic or ("" if parent is None else parent.topic)
+        post = Post(len(self.posts) + 1, name, topic, text, self._world.kernel.now, reply_to)
         self._treat(post)
         self.posts.append(post)
         self.by_topic.setdefault(post.topic.casefold(), []).append(post)
@@ -292,11 +286,7 @@ class Feed(Service):
         if len(post.breadths) < depth:
             post.breadths.append(0)
         post.breadths[depth - 1] += 1
-        for key, size in (
-            ("scale", len(post.depths) + 1),
-            ("depth", depth),
-            ("breadth", post.breadths[depth - 1]),
-        ):
+        for key, size in (("scale", len(post.depths) + 1), ("depth", depth), ("breadth", post.breadths[depth - 1])):
             self._largest[key] = max(self._largest[key], size)
         self.counts["reposts"] += 1
         self.ranking.put(post)

@@ -68,18 +68,10 @@ class Player(Agent):
         expression, toolbox = agent_expression(text, MOVE_NAMES, name), Games.of(self.world).toolbox
 
         def move(seat: Seat, draws: Any) -> Move:
-            names = {
-                "mine": seat.mine,
-                "theirs": seat.theirs,
-                "payoffs": seat.payoffs,
-                "played": len(seat.mine),
-                "left": seat.left,
-                "other": seat.others[0] if len(seat.others) == 1 else None,
-                "me": self.agent_id,
-                "now": self.world.now,
-                "pi": math.pi,
-            }
-            chosen: Move = expression.evaluate(names, toolbox.used_by(self))
+            other = seat.others[0] if len(seat.others) == 1 else None
+            past = {"mine": seat.mine, "theirs": seat.theirs, "payoffs": seat.payoffs, "played": len(seat.mine)}
+            present = {"left": seat.left, "other": other, "me": self.agent_id, "now": self.world.now, "pi": math.pi}
+            chosen: Move = expression.evaluate({**past, **present}, toolbox.used_by(self))
             return chosen
 
         return move

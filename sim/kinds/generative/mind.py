@@ -93,15 +93,8 @@ class Mind:
 
     def state(self) -> list[Any]:
         """Return all of it, JSON-like, for the digest."""
-        return [
-            self.day,
-            self.hour,
-            {level: lines(items) for level, items in self.plans.items()},
-            {str(id): time for id, time in sorted(self.recalled_ns.items())},
-            self.importance,
-            self.seen,
-            dict(sorted(self.talked_ns.items())),
-            self.talking,
-            self.next_ns,
-            self.doing,
-        ]
+        plans = {level: lines(items) for level, items in self.plans.items()}
+        recalled = {str(id): time for id, time in sorted(self.recalled_ns.items())}
+        talked = dict(sorted(self.talked_ns.items()))
+        past = [self.day, self.hour, plans, recalled, self.importance, self.seen, talked]
+        return [*past, self.talking, self.next_ns, self.doing]

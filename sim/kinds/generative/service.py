@@ -197,23 +197,14 @@ class Generative(Service):
         uses = ", ".join(f"{count:,} of {use}" for use, count in sorted(self.missed.items()))
         unreadable, surplus, unfounded = (self._counts[one] for one in ("unreadable", "surplus", "unfounded"))
         events = "the events generative.planned count them"
+        why = "`sim show RUN events --topic generative.missed` says why, and what was done instead"
+        example = f"{events}; larger models keep to `12:00 has lunch at the cafe`"
+        which = "`sim show RUN reflections` has them with an empty list; larger models write (because of 1, 5)"
         kept = (
-            (
-                len(self.missed),
-                f"generative agents did without answers of models: {uses}",
-                "`sim show RUN events --topic generative.missed` says why, and what was done instead",
-            ),
-            (
-                unreadable,
-                f"{unreadable:,} lines of plans had no readable time or no words and were left out",
-                f"{events}; larger models keep to `12:00 has lunch at the cafe`",
-            ),
+            (len(self.missed), f"generative agents did without answers of models: {uses}", why),
+            (unreadable, f"{unreadable:,} lines of plans had no readable time or no words and were left out", example),
             (surplus, f"{surplus:,} lines came after the 40th item of their plan", events),
-            (
-                unfounded,
-                f"{unfounded:,} conclusions named no memory that they follow from",
-                "`sim show RUN reflections` has them with an empty list; larger models write (because of 1, 5)",
-            ),
+            (unfounded, f"{unfounded:,} conclusions named no memory that they follow from", which),
         )
         return [Warned(text, hint) for number, text, hint in kept if number]
 

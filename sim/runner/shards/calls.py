@@ -185,6 +185,7 @@ class Calls:
                 outcome = failure(error)  # what carried it out was cancelled, but not by this program
         reach("effect.done")
         self._kept.keeper.result(ResultRow(*name, outcome.kind, outcome.value, outcome.attempts, None))
+        self._kept.keeper.flush()  # others of its window can take much longer: what is paid is to be on disk
         reach("effect.recorded")
         return outcome
 

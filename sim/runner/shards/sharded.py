@@ -147,9 +147,13 @@ def _recorded(
         kept.keeper.close()
         raise
     return RunResult(
-        run=None if kept.folder is None else str(kept.folder), backend=running_on(), hash=hash,
-        events=kept.keeper.events, wall_seconds=time.monotonic() - started, **fields,
-    )  # fmt: skip
+        run=None if kept.folder is None else str(kept.folder),
+        backend=running_on(),
+        hash=hash,
+        events=kept.keeper.events,
+        wall_seconds=time.monotonic() - started,
+        **fields,
+    )
 
 
 def _setups(spec: Spec, chosen: RunOptions, shards: int) -> list[Setup]:
@@ -157,12 +161,18 @@ def _setups(spec: Spec, chosen: RunOptions, shards: int) -> list[Setup]:
     files = checked.recorded_files()
     return [
         Setup(
-            text=checked.source.text, file=checked.source.file, overrides=tuple(chosen.overrides),
-            allow=tuple(chosen.allow), seed=world.kernel.seed, until_ns=spec.until_ns, islands=islands, files=files,
+            text=checked.source.text,
+            file=checked.source.file,
+            overrides=tuple(chosen.overrides),
+            allow=tuple(chosen.allow),
+            seed=world.kernel.seed,
+            until_ns=spec.until_ns,
+            islands=islands,
+            files=files,
             models=() if chosen.access is None else chosen.access.models,
         )
         for islands in packed(Islands.of(world), shards)
-    ]  # fmt: skip
+    ]
 
 
 def packed(islands: Islands, shards: int) -> list[tuple[str, ...]]:
