@@ -82,12 +82,16 @@ class EffectTasks:
         self._failed = failed
         self._fresh: list[EffectHandle] = []
         self._scopes: dict[EffectHandle, anyio.CancelScope] = {}
+        self._group: anyio.abc.TaskGroup | None = None
+        self.door: Portal | None = None
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Forget what belonged to tasks that were cancelled, and so never ended it themselves."""
         self._starting = 0  # launched effects that are not under way yet
         self._ending = 0  # outcomes of effects with modelled latency that were not handed over yet
         self._undurable: list[Callable[[], object]] = []  # for the next request to the recorder
         self._gathering = False  # whether a task waits for more of them
-        self._group: anyio.abc.TaskGroup | None = None
-        self.door: Portal | None = None
 
     @property
     def under_way(self) -> int:
@@ -101,6 +105,7 @@ class EffectTasks:
 
     async def open(self) -> None:
         """Create the task group in the present event loop."""
+        self._begin_anew()
         self.door = Portal()
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
@@ -162,16 +167,16 @@ class EffectTasks:
         self._undurable = []
 
         def written(error: Exception | None) -> None:
-            door.call(lambda: self._written(waiting, error))
+            door.call(lambda: self._written(door, waiting, error))
 
         self._kernel.recorder.durable(written)
 
-    def _written(self, waiting: list[Callable[[], object]], error: Exception | None) -> None:
+    def _written(self, door: Portal, waiting: list[Callable[[], object]], error: Exception | None) -> None:
         if error is not None:
             self._failed(error)
-            return
-        for then in waiting:
-            then()
+        elif door is self.door:  # else they were closed meanwhile, and nothing waits for it any more
+            for then in waiting:
+                then()
 
     async def _gather(self) -> None:
         """Ask the recorder once for the outcomes of this turn of the event loop, and of a few more if many come."""

@@ -226,6 +226,7 @@ class Host:
 
     async def _drive(self, until: int) -> Pause:
         self._news = anyio.Event()
+        self._blocked = False  # a run that was cancelled while it waited has left it set
         flushed = self._clock.now()
         steps = self.kernel.steps
         self.pacer.anchor()
