@@ -425,6 +425,27 @@ def test_what_shards_cannot_do_is_refused_before_anything_is_written(
     assert not (tmp_path / "runs").exists()
 
 
+DELETES = """
+name: deletes
+until: 1m
+islands: {latency: 10s, of: {north: [a], south: [b]}}
+artifacts: [{id: paper, owner: a, content: x}, {id: page, owner: b, content: y}]
+agents:
+  - {name: a, loop: {min_loop_delay: 20s}, rules: [{when: now < 1, do: {delete: {artifact: paper}}}, {do: noop}]}
+  - name: b
+    loop: {min_loop_delay: 20s}
+    rules: [{when: now < 1, do: {write: {artifact: page, content: z}}}, {do: noop}]
+"""
+
+
+@pytest.mark.slow
+def test_what_a_shard_deletes_is_gone(tmp_path: Path) -> None:
+    """What one shard deletes is not in the final state, though another one, which changed a neighbour, still has it."""
+    path = tmp_path / "deletes.yaml"
+    path.write_text(DELETES)
+    assert on_shards(2, nullcontext(Inside))(path, out=None).hash == sim.run(path, out=None).hash
+
+
 @pytest.mark.slow
 def test_tables_of_a_program_reach_each_shard() -> None:
     """A table that a program gives, and no file, is sent to each shard."""
