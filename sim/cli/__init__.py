@@ -15,7 +15,7 @@ import click
 from sim import __version__
 from sim.base.errors import RunError
 from sim.cli.late_group import LateGroup
-from sim.cli.render.output import INTERRUPTED, complain, still, telling_of_records, tidy_at_sigterm, tolerate_all_text
+from sim.cli.render.output import complain, still, telling_of_records, tidy_at_sigterm, tolerate_all_text
 
 GROUPS = {
     "Run and repeat": {
@@ -114,9 +114,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         code = still()
     except (click.Abort, KeyboardInterrupt) as error:
-        code = complain(
-            RunError(str(error)) if str(error) else INTERRUPTED, as_json="--json" in flags, debug="--debug" in flags
-        )
+        interrupt = error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else error  # click makes it Abort
+        code = complain(RunError(str(interrupt) or "interrupted"), as_json="--json" in flags, debug="--debug" in flags)
     except Exception as error:
         code = complain(error, as_json="--json" in flags, debug="--debug" in flags)
     sys.exit(code)

@@ -391,9 +391,8 @@ class Writer:
         self._thread.start()
         try:
             opened.result()
-        except BaseException:
-            self._thread.join()
-            self._unlock()
+        except BaseException:  # after Ctrl-C, the run is open, or will be
+            self._end()
             raise
 
     def put(self, method: Callable[..., None], *args: Any) -> None:
@@ -456,15 +455,19 @@ class Writer:
             return
         if os.getpid() != self._pid:
             self.check()
-        self._closed = True
         self._pass_on()
+        self._end()
+        if self._error is not None and not self._error_raised:
+            self._error_raised = True
+            raise self._error
+
+    def _end(self) -> None:
+        """Let the thread close the run, and wait for its end."""
+        self._closed = True
         self._queue.put((None, Tables.leave, ()))
         self._queue.put(None)
         self._thread.join()
         self._unlock()
-        if self._error is not None and not self._error_raised:
-            self._error_raised = True
-            raise self._error
 
     def _unlock(self) -> None:
         unlock(self._lock)

@@ -135,6 +135,9 @@ class RunThread(threading.Thread):
 
     Args:
         work: what the thread does.
+
+    Attributes:
+        interrupted: whether Ctrl-C was pressed.
     """
 
     def __init__(self, work: Callable[[], object]) -> None:
@@ -142,7 +145,7 @@ class RunThread(threading.Thread):
         self._work = work
         self._ended = threading.Event()
         self._error: BaseException | None = None
-        self._interrupted = False
+        self.interrupted = False
         self._suspend: Callable[[], None] | None = None
 
     def run(self) -> None:
@@ -163,7 +166,7 @@ class RunThread(threading.Thread):
         try:
             self._ended.wait()  # not `join`, which takes an interrupted thread for an ended one up to Python 3.12
         except KeyboardInterrupt:
-            self._interrupted = True
+            self.interrupted = True
             if self._suspend is not None:
                 self._suspend()
             self._ended.wait()
@@ -174,8 +177,18 @@ class RunThread(threading.Thread):
     def on_interrupt(self, suspend: Callable[[], None]) -> None:
         """Have `suspend` called, from another thread, when the run is interrupted; at once if it already was."""
         self._suspend = suspend
-        if self._interrupted:
+        if self.interrupted:
             suspend()
+
+
+def heed_interrupt() -> None:
+    """Raise KeyboardInterrupt if this is a `RunThread`, and Ctrl-C was pressed.
+
+    For a run that keeps its event loop busy, which has to call this now and then.
+    """
+    thread = threading.current_thread()
+    if isinstance(thread, RunThread) and thread.interrupted:
+        raise KeyboardInterrupt
 
 
 def running_on() -> Backend:

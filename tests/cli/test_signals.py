@@ -59,7 +59,33 @@ def test_the_second_signal_ends(start, tmp_path, backend):
 
     assert process.returncode == 1
     assert out == ""
-    assert err.endswith("sim: error: interrupted\n")
+    (run,) = (tmp_path / "runs").iterdir()
+    assert err.endswith(f"sim: error: the run was interrupted within a step; runs/{run.name} can be resumed\n")
+
+
+ISLES = """
+name: isles
+until: 40000h
+islands: {latency: 10s, of: {north: [farmer], south: [clerk]}}
+agents:
+  - {name: farmer, rules: [{do: {send: {to: clerk, after: 10s}}}]}
+  - {name: clerk, rules: [{do: {publish: {topic: x}}}]}
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_on_shards_says_how_to_continue(start, tmp_path):
+    """Ctrl-C ends a run on shards, and the error names the command that continues it."""
+    (tmp_path / "isles.yaml").write_text(ISLES)
+    process = start("run", "isles.yaml", "--shards", "2", "--quiet", "--json")
+    wait_for_events(tmp_path)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    (run,) = (tmp_path / "runs").iterdir()
+    message = f"the run on shards was interrupted; sim resume runs/{run.name} continues it in one process"
+    assert (process.returncode, err.strip()) == (1, f"sim: error: {message}")
+    assert json.loads(out)["error"]["message"] == message
 
 
 @pytest.mark.proof

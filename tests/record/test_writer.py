@@ -1,6 +1,7 @@
 """The writing thread: its errors reach the caller, and only one process writes a run."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -181,6 +182,39 @@ def test_a_run_that_is_not_there_cannot_be_written(tmp_path):
     with pytest.raises(RunError, match="cannot be used"):
         Writer(tmp_path / "nothing")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one thread")
+@pytest.mark.parametrize("resumed", [False, True])
+def test_ctrl_c_while_a_run_is_opened_closes_it(start, tmp_path, monkeypatch, resumed):
+    """Ctrl-C while the thread opens a run ends the thread and unlocks the run, which can be resumed."""
+    if resumed:
+        start().close()
+    main, interrupted, opening = threading.main_thread(), threading.Event(), Tables._open
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    def opened(tables: Tables, resumed: bool) -> None:
+        opening(tables, resumed)
+        signal.pthread_kill(main.ident or 0, signal.SIGINT)
+        assert interrupted.wait(60)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    monkeypatch.setattr(Tables, "_open", opened)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            RunRecorder(next((tmp_path / "runs").iterdir()), resumed=True) if resumed else start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        monkeypatch.undo()
+
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"sim-store {folder.name}" not in [thread.name for thread in threading.enumerate()]
+    with open_run(folder) as run:
+        assert run.info.status == "interrupted"
+    RunRecorder(folder, resumed=True).close()
 
 
 def test_a_file_that_is_no_run_cannot_be_written(tmp_path):

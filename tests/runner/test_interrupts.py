@@ -112,8 +112,8 @@ def test_a_run_that_is_interrupted_twice_can_be_resumed(tmp_path, monkeypatch, b
     out, err = process.communicate(timeout=60)
 
     assert (process.returncode, out) == (1, "")
-    assert err.strip() == "sim: error: interrupted"
     run = _only_run(tmp_path)
+    assert err.strip() == f"sim: error: the run was interrupted within a step; runs/{run.name} can be resumed"
     with open_run(run) as stored:
         assert stored.info.status == "interrupted"
         assert [topic for (topic,) in stored.query("SELECT topic FROM events")][-1] == "before"

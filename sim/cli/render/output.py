@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from sim.base.errors import Problem, RecordWarning, RunError, ScenarioError, SimError, UsageError
+from sim.base.errors import Problem, RecordWarning, ScenarioError, SimError, UsageError
 from sim.base.text import plain as plain  # re-exported for the commands
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ PATH = click.Path(path_type=Path)
 OUT = click.option(
     "--out", type=PATH, default=Path("runs"), show_default=True, metavar="DIR", help="The folder of the runs."
 )
-INTERRUPTED = RunError("interrupted")
 
 
 @contextmanager

@@ -76,10 +76,12 @@ class Calls:
         with anyio.from_thread.start_blocking_portal(running_on()) as portal:
             calls = cls(models, portal)
             served, _ = portal.start_task(calls._serve)
+            prepared = portal.start_task_soon(models.prepare)
             try:
-                portal.call(models.prepare)
+                prepared.result()
                 yield calls
             finally:
+                prepared.cancel()  # if Ctrl-C has ended the wait for it
                 for call in calls._under_way.values():
                     call.outcome.cancel()
                 served.cancel()

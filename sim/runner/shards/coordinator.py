@@ -13,6 +13,7 @@ from sim.agents.metric_functions import MetricFunctions
 from sim.base.errors import RunError
 from sim.base.expressions import Expression
 from sim.kernel.codec import Json
+from sim.runner.event_loop import heed_interrupt
 from sim.runner.shards.calls import Calls
 from sim.runner.shards.protocol import AnyShard, Call, Closed, Columns, Order, Report, Row, RowKey
 from sim.runner.shards.shard import RowRecorder
@@ -81,6 +82,7 @@ class Coordinator:
             self._window(end)
 
     def _window(self, end: int) -> None:
+        heed_interrupt()
         self.windows += 1
         number, calls, figures = self._asked + 1, self._calls, self._watching.due()
         answers = [()] * len(self._shards) if calls is None else calls.due(end, len(self._shards))

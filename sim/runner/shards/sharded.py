@@ -15,7 +15,7 @@ from sim.base.errors import UsageError
 from sim.base.extras import need
 from sim.kernel.codec import decode, encode
 from sim.kernel.kernel import Pause
-from sim.runner.event_loop import in_definitions, in_plain_code, running_on
+from sim.runner.event_loop import RunThread, in_definitions, in_plain_code, running_on
 from sim.runner.options import RunOptions, taking
 from sim.runner.outside_requests import OutsideRequests
 from sim.runner.progress import shown
@@ -32,6 +32,7 @@ from sim.runner.shards.restarting import RestartedShard
 from sim.runner.shards.shard import RowRecorder
 from sim.runner.shards.watching import Watching
 from sim.runner.spec import Kept, Spec
+from sim.world import World
 from sim.world.islands import Islands
 
 
@@ -46,7 +47,8 @@ def on_shards(shards: int, host: Host | None = None) -> Any:
     @taking(RunOptions)
     @in_definitions
     async def run_async(scenario: Source, options: RunOptions) -> RunResult:
-        return _run(scenario, options, shards, host)
+        with ExitStack() as ending, _interruptible():
+            return _run(scenario, options, shards, host, ending)
 
     return in_plain_code(run_async)
 
@@ -92,37 +94,41 @@ def run_on_shards(scenario: Source, shards: int | str, *, ray: str | None = None
         ScenarioError: if the file is not valid.
         UsageError: if an option is wrong, or the scenario cannot be divided so.
         RunError: if the run fails, or three processes of a shard end during one order.
-        KeyboardInterrupt: after Ctrl-C, once the record is closed.
+        KeyboardInterrupt: after Ctrl-C, once the record is closed. Where an event loop is running, as in a notebook,
+            the window ends first.
     """
     result: RunResult = on_shards(*shards_from(shards, ray))(scenario, **options)
     return result
 
 
-def _run(source: Source, options: RunOptions, shards: int, host: Host | None) -> RunResult:
+def _run(source: Source, options: RunOptions, shards: int, host: Host | None, ending: ExitStack) -> RunResult:
+    """Run a scenario on shards, and return the result.
+
+    Args:
+        source, options, shards, host: see `on_shards`.
+        ending: ends what was started for the run.
+    """
     checked, text, chosen = read_scenario(source, options)
     spec = Spec.of(checked, text, chosen)
     check_shards(spec, chosen, shards)
     models = spec.simulation.models
     outside = models is not None and models.outside
     start_here: Start = ShardProcess if outside else Forks(spec.simulation)  # a fork would have the keys
-    with Calls.of(models) as calls, host or nullcontext(start_here) as start:
-        return _run_by(start, shards, spec, chosen, calls)
-
-
-def _run_by(start: Start, shards: int, spec: Spec, chosen: RunOptions, calls: Calls | None) -> RunResult:
+    calls = ending.enter_context(Calls.of(models))
+    start = ending.enter_context(host or nullcontext(start_here))
     started = time.monotonic()
-    world = spec.simulation.world
     processes: list[RestartedShard] = []
-    try:
-        with _interruptible():
-            for number, setup in enumerate(_setups(spec, chosen, shards), 1):
-                processes.append(RestartedShard(number, setup, start))  # before the record has a thread
-            return _recorded(processes, spec, chosen, started, calls)
-    finally:
-        for process in processes:
-            process.close()
-        world.ended = True
-        world.kernel.close()
+    ending.callback(_end, spec.simulation.world, processes)
+    for number, setup in enumerate(_setups(spec, chosen, shards), 1):
+        processes.append(RestartedShard(number, setup, start))  # before the record has a thread
+    return _recorded(processes, spec, chosen, started, calls)
+
+
+def _end(world: World, processes: Sequence[RestartedShard]) -> None:
+    for process in processes:
+        process.close()
+    world.ended = True
+    world.kernel.close()
 
 
 def _recorded(
@@ -130,9 +136,9 @@ def _recorded(
 ) -> RunResult:
     """Run all shards, with a record, and return the result."""
     kept = kept_by(spec, chosen, None, ())
-    if calls is not None:
-        calls.begin(kept)
     try:
+        if calls is not None:
+            calls.begin(kept)
         for process in processes:
             process.report()
         fields, digest, now = _drive(spec, processes, kept, chosen, calls)
@@ -277,8 +283,11 @@ def _plain(digest: Any) -> Any:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C interrupt a wait for a shard: an event loop would take note of it only after the wait."""
-    if threading.current_thread() is not threading.main_thread():
+    """Let Ctrl-C interrupt a run on shards: an event loop would take note of it only after the run."""
+    thread = threading.current_thread()
+    if isinstance(thread, RunThread):
+        thread.on_interrupt(lambda: None)  # the coordinator heeds it before each window
+    if thread is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
