@@ -229,6 +229,16 @@ class RateTracker:
         now = self._kernel.now
         return min((window.room(now) for window in self._scopes(agent_id, resource)), default=math.inf)
 
+    def lacks_part(self, agent_id: str, resource: str) -> bool:
+        """Return whether the part of the world of an agent has nothing of a rate in total, or of that of its group."""
+        limit, group = self._limits.get(resource, _NO_LIMIT), self._groups.get(agent_id)
+        if self._part_of is None:
+            return False
+        part = self._part_of(agent_id) or ""
+        if limit.total is not None and limit.total_in(part) is None:
+            return True
+        return limit.group is not None and group is not None and limit.group_in(group, part) is None
+
     def time_until_capacity(self, agent_id: str, resource: str, amount: int = 1) -> int | None:
         """Return the time in nanoseconds until `amount` fits if nothing else is consumed. 0: now, None: never."""
         check_amount(amount)

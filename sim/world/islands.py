@@ -317,6 +317,12 @@ class Islands(Service):
         for island in sorted(islands - {here}):
             raise self._stop(agent_id, f"{what} {other} of the island {island}", "only messages and events pass")
 
+    def check_limit(self, agent_id: str, name: str) -> None:
+        """Raise a `CausalityError` if an agent reads what is left of a limit in which its island has no part."""
+        if self._world.rate_tracker.lacks_part(agent_id, name):
+            what = f"reads what is left of the limit {name!r}, in which this island has no part"
+            raise self._stop(agent_id, what, f"have a rule of its agents name it, as in `remaining({name!r})`")
+
     def _is_one(self, name: str) -> bool:
         return name in self.first and [agent.agent_id for agent in self._world.members(name)] == [name]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
-from sim.base.errors import ScenarioError
+from sim.base.errors import CausalityError, ScenarioError
 from sim.record import open_run
 from sim.scenario import loads
 from sim.scenario.island_shares import divided
@@ -183,6 +183,57 @@ def test_shares_need_islands() -> None:
         loads(text)
     (problem,) = caught.value.problems
     assert (problem.line, "the file has no islands" in problem.message) == (5, True), problem
+
+
+READER = """name: isles
+until: 20s
+islands: {latency: 10s, of: {north: [sailor], south: [pilot], west: [reader]}}
+limits:
+  ship: %s
+  own: {agent: 5 per 1m}
+costs: {publish: {ship: 1}}
+quotas: {storage: 9}
+agents:
+  - {name: sailor, rules: [{do: {publish: {topic: out}}}], loop: {min_loop_delay: 5s}}
+  - {name: pilot, rules: [{do: {publish: {topic: out}}}], loop: {min_loop_delay: 5s}}
+  - {name: reader, start: 7s, state: {which: ship, left: 0.0}, rules: [%s], loop: {min_loop_delay: 5s}}
+%s"""
+SHIP = "{global: 10 per 1m, shares: {north: 0.7, south: 0.3}}"
+STOP = """models: {rules: [{say: "=remaining('ship')"}]}\n"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "rule", "more"),
+    [
+        (SHIP, '{do: noop, set: {left: "=remaining(which)"}}', ""),
+        (SHIP, '{when: "remaining(resource=which) > 5", do: noop}', ""),
+        (SHIP, "{do: {ask: {prompt: a}}}", STOP),
+        (SHIP.replace("{", "{agent: 3 per 1m, ", 1), '{do: noop, set: {left: "=remaining(which)"}}', ""),
+        ("{group: 10 per 1m}", '{do: noop, set: {left: "=remaining(which)"}}', ""),
+    ],
+)
+def test_what_is_left_of_a_limit_without_a_part_stops_the_run(limit: str, rule: str, more: str) -> None:
+    """A rule that computes the name of a limit in which its island has no part stops the run, by position or by name,
+    in a condition, a value or the answer of a scripted model, also if there is a rate for each agent."""
+    with pytest.raises(CausalityError) as caught:
+        sim.run(loads(READER % (limit, rule, more)), out=None)
+    message = (
+        "reader of the island west reads what is left of the limit 'ship', in which this island has no part, at 7s"
+    )
+    assert str(caught.value) == message
+    assert caught.value.hint == "have a rule of its agents name it, as in `remaining('ship')`"
+
+
+@pytest.mark.parametrize(
+    ("limit", "which", "left"),
+    [(SHIP.replace("0.3", "0.2, west: 0.1"), "ship", 1), (SHIP, "own", 5), (SHIP, "storage", 9)],
+)
+def test_what_an_island_has_of_a_limit_can_be_read_by_a_computed_name(limit: str, which: str, left: int) -> None:
+    """An island with a part reads what it has left of it, and what counts for each agent can be read on any."""
+    rule = "{do: noop, set: {left: '=remaining(which)'}}"
+    text = READER.replace("which: ship", f"which: {which}") + """metrics: {every: 10s, values: {left: "%s"}}\n"""
+    result = sim.run(loads(text % (limit, rule, "", "total('reader', 'left')")), out=None)
+    assert result.metrics["left"] == [0, left, left]
 
 
 DIVIDED = """name: isles

@@ -15,7 +15,7 @@ from sim.base.expressions import Expression
 from sim.kernel.codec import Json
 from sim.runner.event_loop import heed_interrupt
 from sim.runner.shards.calls import Calls
-from sim.runner.shards.protocol import AnyShard, Call, Closed, Columns, Order, Report, Row, RowKey
+from sim.runner.shards.protocol import AnyShard, Call, Closed, Columns, Order, Report, Row, RowKey, restored
 from sim.runner.shards.shard import RowRecorder
 from sim.runner.shards.watching import Watching
 from sim.scenario.assembly.build import Simulation
@@ -188,7 +188,7 @@ def _key(row: Row | Call | Closed) -> RowKey:
 def _joined(parts: Sequence[Columns]) -> Columns:
     return Columns(
         dead=tuple(chain.from_iterable(part.dead for part in parts)),
-        values={key: tuple(chain.from_iterable(part.values[key] for part in parts)) for key in parts[0].values},
+        values={key: tuple([restored(one) for part in parts for one in part.values[key]]) for key in parts[0].values},
         lacking={
             key: tuple(chain.from_iterable(part.lacking.get(key, ()) for part in parts)) for key in parts[0].values
         },

@@ -3,9 +3,10 @@
 Nothing is pickled: a shard builds its world from the text of the scenario, as the coordinator does.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import IO, Final, Literal, Protocol
+from typing import IO, Any, Final, Literal, Protocol
 
 from sim.base.errors import RunError
 from sim.kernel.codec import Json, Raw, Record, reader
@@ -155,12 +156,43 @@ class Order(Record, frozen=True):
     number: int = 0
 
 
+def carried(value: Any) -> Json:
+    """Return the value of a state variable as JSON from which `restored` makes an equal one.
+
+    A rule can set what JSON does not have, and metrics of one process read it as it is: numbers that are not finite,
+    and tuples, which are equal to no list.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [carried(part) for part in value]}
+    if isinstance(value, list):
+        return [carried(part) for part in value]
+    return {"dict": {key: carried(part) for key, part in value.items()}} if isinstance(value, dict) else value
+
+
+def restored(value: Any) -> Any:
+    """Return the value for which `carried` returned this one."""
+    if isinstance(value, list):
+        return [restored(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, inner),) = value.items()
+    match kind:
+        case "float":
+            return float(inner)
+        case "tuple":
+            return tuple([restored(part) for part in inner])
+        case _:
+            return {key: restored(part) for key, part in inner.items()}
+
+
 class Columns(Record, frozen=True):
     """What metrics read of the agents of a group that are on one shard.
 
     Attributes:
         dead: the agents that have stopped.
-        values: by state variable, its values; null of an agent that does not have it.
+        values: by state variable, its values as `carried` returns them; null of an agent that does not have it.
         lacking: by state variable, the agents that do not have it.
     """
 

@@ -29,6 +29,7 @@ from sim.runner.shards.protocol import (
     Row,
     RowKey,
     Setup,
+    carried,
     read_order,
     read_setup,
     receive,
@@ -181,7 +182,7 @@ class Shard:
 
     def _columns(self, group: str, keys: list[str]) -> Columns:
         local = [agent for agent in self._world.members(group) if self._is_local(agent.agent_id)]
-        values = {key: tuple([agent.state.get(key) for agent in local]) for key in keys}
+        values = {key: tuple([carried(agent.state.get(key)) for agent in local]) for key in keys}
         return Columns(
             dead=tuple([agent.agent_id for agent in local if not agent.alive]),
             values=values,

@@ -57,22 +57,37 @@ def prepare_islands(world: World, scenario: Scenario, toolbox: Toolbox) -> Calla
     world.actions.register(travel)
     homes, groups = homes_of(scenario, division), groups_of(scenario, division)
     for name, kind in _THINGS.items():
-        toolbox.watch(name, partial(_of_thing, islands, toolbox, kind))
+        toolbox.watch(name, partial(_of_first, toolbox, partial(_check_thing, islands, kind)))
     for name, kind in READ_IN_PLACE.items():
         toolbox.watch(name, partial(_of_all, islands, toolbox, kind))
     for name in _AGENTS:
-        toolbox.watch(name, partial(_of_agent, islands, toolbox, name))
+        toolbox.watch(name, partial(_of_first, toolbox, partial(_check_agent, islands, name)))
+    toolbox.watch("remaining", partial(_of_first, toolbox, partial(_check_limit, islands, world)))
     return partial(islands.begin, homes, groups)
 
 
-def _of_thing(islands: Islands, toolbox: Toolbox, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    named = _first(function)
+def _check_thing(islands: Islands, kind: str, user: str, thing: str) -> None:
+    islands.check_thing(user, kind, thing)
+
+
+def _check_agent(islands: Islands, function: str, user: str, other: str) -> None:
+    islands.check_agent(user, other, f"calls {function}() of")
+
+
+def _check_limit(islands: Islands, world: World, user: str, name: str) -> None:
+    if name not in world.budgets and name not in world.quotas:  # these count for each agent
+        islands.check_limit(user, name)
+
+
+def _of_first(toolbox: Toolbox, check: Callable[[str, str], None], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that checks its first argument, which a rule can give by name, for the agent that calls it."""
+    named = next(iter(signature(function).parameters))
 
     @wraps(function)
     def watched(*arguments: Any, **others: Any) -> Any:
-        thing = arguments[0] if arguments else others.get(named)
-        if isinstance(thing, str):
-            islands.check_thing(toolbox.user, kind, thing)
+        name = arguments[0] if arguments else others.get(named)
+        if isinstance(name, str):
+            check(toolbox.user, name)
         return function(*arguments, **others)
 
     return watched
@@ -87,22 +102,4 @@ def _of_all(islands: Islands, toolbox: Toolbox, kind: str, function: Callable[..
     return watched
 
 
-def _of_agent(islands: Islands, toolbox: Toolbox, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    named = _first(function)
-
-    @wraps(function)
-    def watched(*arguments: Any, **others: Any) -> Any:
-        other = arguments[0] if arguments else others.get(named)
-        if isinstance(other, str):
-            islands.check_agent(toolbox.user, other, f"calls {name}() of")
-        return function(*arguments, **others)
-
-    return watched
-
-
-def _first(function: Callable[..., Any]) -> str:
-    """Return the name of the first parameter of a function: a rule can give it by name."""
-    return next(iter(signature(function).parameters))
-
-
-assert {*_THINGS, *_AGENTS, *READ_IN_PLACE} <= functions_at("agent").keys(), "each is a function of rules"
+assert {*_THINGS, *_AGENTS, *READ_IN_PLACE, "remaining"} <= functions_at("agent").keys(), "each is a function of rules"
