@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from sim.base.errors import UsageError
@@ -74,8 +75,10 @@ def metrics_of(metrics: Metrics) -> Metrics:
 
 
 def ends_of(values: Sequence[float | None]) -> tuple[float | None, float | None, float | None, float | None]:
-    """Return the first, the last, the least and the largest value of a metric; None stands for no value."""
-    numbers = [value for value in values if value is not None]
+    """Return the first, the last, the least and the largest value of a metric; None stands for no value. NaN is neither
+    the least nor the largest.
+    """
+    numbers = [value for value in values if value is not None and not isnan(value)]
     return values[0], values[-1], min(numbers, default=None), max(numbers, default=None)
 
 

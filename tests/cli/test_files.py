@@ -1,8 +1,11 @@
 import json
+import math
+import re
 
 import pytest
 
 from sim.cli.render.summary import BLOCKS, sparkline
+from sim.record.summary import ends_of
 
 
 @pytest.mark.slow
@@ -96,3 +99,28 @@ def test_sparkline():
     assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == BLOCKS
     assert sparkline([5, 5, 5]) == BLOCKS[0] * 3
     assert len(sparkline([float(n) for n in range(1000)])) == 40
+
+
+def test_sparkline_of_numbers_without_end():
+    """What is not finite has no block, as a missing value has none; finite numbers have one, however far apart."""
+    nan, inf = math.nan, math.inf
+    assert sparkline([0, nan, 7, inf, -inf, None]) == f"{BLOCKS[0]} {BLOCKS[-1]}   "
+    assert sparkline([nan, inf]) == ""
+    assert sparkline([-1.7e308, 0.0, 1.7e308]) == f"{BLOCKS[0]}{BLOCKS[4]}{BLOCKS[-1]}"
+    assert sparkline([1.7e308] * 999) == BLOCKS[0] * 40
+    assert ends_of([nan, 2.0, inf, 1.0])[1:] == (1.0, 1.0, inf)
+
+
+@pytest.mark.slow
+def test_a_metric_that_is_not_finite_leaves_the_summary_whole(sim, tiny):
+    """A run with such a metric is summed up as any other: the table has the value, and what follows it is printed."""
+    tiny.write_text(
+        "name: tiny\nuntil: 3s\nagents:\n"
+        "  - {name: a, state: {x: 0}, loop: {min_loop_delay: 1s}, "
+        "rules: [{do: noop, set: {x: =remaining('a' + 'b')}}]}\n"
+        "metrics: {every: 1s, values: {most: \"total('a', 'x')\"}}\n"
+    )
+    shown = sim("run", tiny)
+    assert shown.code == 0
+    assert re.search(r"^most +0 +inf +0 +inf +▁$", shown.out, re.MULTILINE), shown.out
+    assert "sim view" in shown.out

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from math import isfinite
+from typing import Any, Final
 
 import click
 
@@ -48,12 +49,14 @@ def print_summary(fields: Mapping[str, Any]) -> None:
 
 
 def sparkline(values: Sequence[float | None], width: int = WIDTH) -> str:
-    """Return a series as block characters, scaled from its minimum to its maximum; a space where there is no value.
+    """Return a series as block characters, scaled from its minimum to its maximum; a space where there is no value, or
+    only ones that are not finite.
 
     Long series are averaged.
     """
     cuts = [len(values) * step // width for step in range(width + 1)] if len(values) > width else range(len(values) + 1)
-    means = [_mean([value for value in values[a:b] if value is not None]) for a, b in pairwise(cuts)]
+    small = [None if value is None or not isfinite(value) else value * _SMALL for value in values]
+    means = [_mean([value for value in small[a:b] if value is not None]) for a, b in pairwise(cuts)]
     numbers = [mean for mean in means if mean is not None]
     if not numbers:
         return ""
@@ -61,6 +64,9 @@ def sparkline(values: Sequence[float | None], width: int = WIDTH) -> str:
     top = len(BLOCKS) - 1
     drawn = [" " if mean is None else BLOCKS[round((mean - low) / span * top) if span else 0] for mean in means]
     return "".join(drawn)
+
+
+_SMALL: Final = 2.0**-64  # a power of two, so exact; then no sum and no span of finite numbers is infinite
 
 
 def _mean(numbers: Sequence[float]) -> float | None:
