@@ -197,7 +197,7 @@ KEEPS: Mapping[type, str] = {
     " straight state travel_ns where within",
     Space: "forget_before look near neighbours state where",
     Stocks: "level richest state total",
-    RateTracker: "blocked blocked_by capacity get_remaining get_usage has_capacity limits policy state statistics"
+    RateTracker: "blocked blocked_by capacity get_remaining get_usage has_capacity lacks_part limits policy state statistics"
     " time_until_capacity total_usage uses",
     Budgets: "amount lacking remaining state statistics until_reset wait_for why_lacking",
     EventBus: "forget has_event missed_event next_number overtaken published statistics subscribe",
