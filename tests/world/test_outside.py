@@ -197,8 +197,8 @@ KEEPS: Mapping[type, str] = {
     " straight state travel_ns where within",
     Space: "forget_before look near neighbours state where",
     Stocks: "level richest state total",
-    RateTracker: "blocked blocked_by capacity get_remaining get_usage has_capacity lacks_part limits policy state statistics"
-    " time_until_capacity total_usage uses",
+    RateTracker: "blocked blocked_by capacity get_remaining get_usage has_capacity lacks_part limits policy state"
+    " statistics time_until_capacity total_usage uses",
     Budgets: "amount lacking remaining state statistics until_reset wait_for why_lacking",
     EventBus: "forget has_event missed_event next_number overtaken published statistics subscribe",
     Subscription: "make_room take",  # an observer outside may take the events of its own subscription
