@@ -383,6 +383,7 @@ class Writer:
         self._closed = False
         self._queue: queue.Queue[_Job | None] = queue.Queue(_JOBS)
         self._added: list[_Added] = []  # jobs that are passed on with the next one
+        self._passing = threading.Lock()  # answers of models on shards are recorded from another thread than events
         self._lock = lock_folder(folder, take_over=take_over)
         self.epoch = 0
         opened: Future[None] = Future()
@@ -402,8 +403,9 @@ class Writer:
             RunError: if writing has failed before, the writer is closed, or this is a forked process.
         """
         self.check()
-        self._pass_on()
-        self._queue.put((None, method, args))
+        with self._passing:
+            self._pass_on()
+            self._queue.put((None, method, args))
 
     def add(self, method: Callable[..., None], *args: Any) -> None:
         """Like `put`, but with the next `submit`, `put` or `close`, so that the thread wakes once for all such jobs.
@@ -412,12 +414,13 @@ class Writer:
             RunError: as `put`.
         """
         self.check()
-        self._added.append((method, args))
-        if len(self._added) >= _JOBS:
-            self._pass_on()
+        with self._passing:
+            self._added.append((method, args))
+            if len(self._added) >= _JOBS:
+                self._pass_on()
 
     def _pass_on(self) -> None:
-        """Pass on the added jobs."""
+        """Pass on the added jobs; `_passing` is locked, so that all jobs keep their order."""
         if self._added:
             added, self._added = self._added, []
             self._queue.put((None, _each, (added,)))
@@ -427,8 +430,9 @@ class Writer:
         self.check()
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()  # from now on the future cannot be cancelled
-        added, self._added = self._added, []
-        self._queue.put((future, _each, (added, method, args)))  # as one job: nothing of it is committed alone
+        with self._passing:
+            added, self._added = self._added, []
+            self._queue.put((future, _each, (added, method, args)))  # as one job: nothing of it is committed alone
         return future
 
     def check(self) -> None:
@@ -455,7 +459,8 @@ class Writer:
             return
         if os.getpid() != self._pid:
             self.check()
-        self._pass_on()
+        with self._passing:
+            self._pass_on()
         self._end()
         if self._error is not None and not self._error_raised:
             self._error_raised = True

@@ -1,6 +1,7 @@
 """The writing thread: its errors reach the caller, and only one process writes a run."""
 
 import os
+import queue
 import signal
 import sqlite3
 import subprocess
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from sim.base.errors import RunError
-from sim.kernel.rows import IntentRow
+from sim.kernel.codec import encode
+from sim.kernel.effects import hash_request
+from sim.kernel.rows import IntentRow, ResultRow
 from sim.record import RunRecorder, open_run
 from sim.record.writer import _JOBS, Tables, Writer
 from tests.helpers import wait_until_durable
@@ -147,6 +150,31 @@ def test_an_error_does_not_block_the_producer(start):
 
     assert refused == 1989
     recorder.close()
+
+
+def test_outcomes_can_be_recorded_from_another_thread(start):
+    """Outcomes from one thread and intents from another one all reach the disk, each after its intent."""
+    count, begun, failed = 500, queue.SimpleQueue[int](), list[object]()
+
+    def begin(number: int) -> None:
+        recorder.intent(IntentRow("a", number, "llm", hash_request("llm", encode(None)), None, "modelled", "pure", 1))
+        recorder.durable(lambda error: begun.put(number))
+
+    def answer() -> None:
+        for _ in range(count):
+            recorder.result(ResultRow("a", begun.get(), "ok", 1, 1, None))
+            recorder.durable(lambda error: failed.append(error) if error else None)
+
+    with start() as recorder:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        for number in range(count):
+            begin(number)
+        thread.join()
+        folder = recorder.folder
+    assert failed == []
+    with open_run(folder) as run:
+        assert [*run.query("SELECT count(*), count(outcome) FROM effects")] == [(count, count)]
 
 
 def test_a_fork_cannot_write(start):

@@ -82,7 +82,8 @@ class Calls:
                 yield calls
             finally:
                 prepared.cancel()  # if Ctrl-C has ended the wait for it
-                for call in calls._under_way.values():
+                under_way, calls._under_way = calls._under_way, {}
+                for call in under_way.values():
                     call.outcome.cancel()
                 served.cancel()
                 portal.call(models.aclose)
@@ -162,11 +163,12 @@ class Calls:
         answers: list[list[Answered]] = [[] for _ in range(shards)]
         names = sorted((call.due, name) for name, call in self._under_way.items() if call.due < end)
         for _, name in names:
-            call = self._under_way.pop(name)
+            call = self._under_way[name]  # it is under way until its end: only then is a cancellation this program's
             try:
                 outcome = call.outcome.result()
             except CancelledError:
                 raise self._failure or RunError("a call of a model was cancelled by what carried it out") from None
+            del self._under_way[name]
             answers[call.place].append(Answered(*name, outcome.kind, Raw(encode(outcome.value))))
         if self._failure is not None:
             raise self._failure
@@ -187,7 +189,9 @@ class Calls:
                 outcome = failure(error)  # what carried it out was cancelled, but not by this program
         reach("effect.done")
         self._kept.keeper.result(ResultRow(*name, outcome.kind, outcome.value, outcome.attempts, None))
-        self._kept.keeper.flush()  # others of its window can take much longer: what is paid is to be on disk
+        # Others of its window can take much longer: what is paid is to be on disk. If it cannot be written, the next
+        # wait for the disk says so. The events of the recorder belong to the thread of the coordinator.
+        self._kept.keeper.durable(lambda error: None)
         reach("effect.recorded")
         return outcome
 
