@@ -95,8 +95,7 @@ class Agent(ABC):
     ) -> None:
         kind = type(self)
         _check_hooks(kind)
-        if agent_id.__class__ is not str or not agent_id:
-            _check_name(agent_id)
+        _check_name(agent_id)
         self.params = _default_params(kind) if params is None and kind.Params is not None else params
         self.agent_id = agent_id
         self.world = world
@@ -236,10 +235,9 @@ class Agent(ABC):
 
     def terminate(self, reason: str) -> None:
         """Stop at once; the current iteration is cancelled where it waits."""
-        loop = self._loop  # which the stop can end at once, and part from its agent
-        if loop is not None:
-            loop.request_stop(reason)
-            loop.cancel()
+        if self._loop is not None:
+            self._loop.request_stop(reason)
+            self._loop.cancel()
 
     def receive(self, message: Message) -> str | None:
         """Accept a message and return None, or return the reason for refusing it."""

@@ -16,6 +16,7 @@ import attrs
 from sim.agents.toolbox import Toolbox
 from sim.base.expressions import Expression, Functions, Names
 from sim.base.expressions.compiler import KINDS, Code, Compiled, Source, Writer
+from sim.base.expressions.limits import SCALARS
 
 Computed = Mapping[str, Callable[[Any], Any]]
 """What computes the names that every agent has."""
@@ -52,8 +53,8 @@ Scoped = Callable[[Any, Names], Names]
 _NUMBERS: Final = frozenset({"now", "index", "balance", "iteration", "messages", "pi"})
 """Those of them that are numbers."""
 
-_VALUED: Final = frozenset({int, float, bool, str})
-_SCALARS: Final = frozenset({int, float, bool, str, type(None)})
+_VALUED: Final = SCALARS - {type(None)}
+"""The types of values that are there and have no parts."""
 
 
 class Value(Protocol):
@@ -261,7 +262,7 @@ def _value(writer: Writer, value: Value, toolbox: Toolbox, scope: Scoped) -> ast
     expression = getattr(value, "expression", None)
     if isinstance(expression, Expression):
         return writer.expression(expression.tree, expression.text)[0]
-    if value.constant and (literal := value.evaluate({}, {})).__class__ in _SCALARS:
+    if value.constant and (literal := value.evaluate({}, {})).__class__ in SCALARS:
         return ast.Constant(literal)
     if (parts := getattr(value, "parts", None)) is not None:
         return _collection(parts, lambda part: _value(writer, part, toolbox, scope))
@@ -282,7 +283,7 @@ def _collection(parts: Any, value: Callable[[Value], ast.expr]) -> ast.expr:
         return ast.Dict([ast.Constant(key) for key in parts], codes)
     if isinstance(parts, list | tuple):
         return ast.List([_collection(part, value) for part in parts], ast.Load())
-    return ast.Constant(parts) if parts.__class__ in _SCALARS else value(parts)
+    return ast.Constant(parts) if parts.__class__ in SCALARS else value(parts)
 
 
 def _load(name: str) -> ast.expr:

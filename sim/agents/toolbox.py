@@ -17,6 +17,7 @@ from sim.base.expressions import (
     functions_at,
     rule_function,
 )
+from sim.base.expressions.limits import SCALARS
 from sim.kernel.codec import Json
 from sim.kernel.rng import Draws
 from sim.resources import MICRO
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from sim.agents.conversation.service import Conversations
 
 _ABSENT: Final = object()  # a default that is not given
-_SCALARS: Final = frozenset({int, float, str, bool, type(None)})
 
 
 class ToolboxAgent(Protocol):
@@ -249,7 +249,7 @@ class Toolbox:
                 return default
             raise ExpressionError(f"{agent} has no state variable {key!r}", hint=did_you_mean(str(key), state))
         value = state[key]
-        if value.__class__ in _SCALARS:  # most values: without the call of isinstance
+        if value.__class__ in SCALARS:  # most values: without the call of isinstance
             return value
         return _copy(value) if isinstance(value, dict | list) else value
 
@@ -367,9 +367,9 @@ def _conversations(world: World) -> "Conversations":
 def _copy(value: Any) -> Any:
     """Return a copy of a value of a state, whose lists and mappings its agent may change later."""
     if value.__class__ is list:
-        return [part if part.__class__ in _SCALARS else _copy(part) for part in value]
+        return [part if part.__class__ in SCALARS else _copy(part) for part in value]
     if value.__class__ is dict:
-        return {key: part if part.__class__ in _SCALARS else _copy(part) for key, part in value.items()}
+        return {key: part if part.__class__ in SCALARS else _copy(part) for key, part in value.items()}
     return copy.deepcopy(value)
 
 

@@ -158,10 +158,7 @@ class Actor(Source):
     __slots__ = ("cancelling", "coro", "listener", "on_exit", "token", "value", "via")
 
     def __init__(self, name: str, ordinal: int) -> None:
-        self.name = name  # as `Source` does, without a further call
-        self.ordinal = self.rank = ordinal
-        self.counter = 0
-        self.held = None
+        super().__init__(name, ordinal)
         self.coro: Coroutine[Any, Any, Any] | None = None
         self.token = 0
         self.value: Any = None
