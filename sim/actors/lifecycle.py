@@ -490,9 +490,9 @@ class Lifecycle(ABC):
             self._kernel.report(DeadLetters(count=dead), self.agent_id)
         if self._stopped is not None:
             self._stopped.set(reason)
-        watchers, self._watchers = self._watchers, ()
-        for watcher in reversed(watchers):
-            watcher(reason)
+        while self._watchers:
+            last, self._watchers = self._watchers[-1], self._watchers[:-1]
+            last(reason)
         self.world.running -= 1
         if self.on_stopped is not None:
             self.on_stopped(self)  # this can start the loop again
