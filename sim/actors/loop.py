@@ -698,10 +698,10 @@ if core is not None:
         "_state", "_ticking", "actor", "agent", "agent_id", "began_ns", "config", "consecutive_errors",
         "iteration_count", "last_beat", "on_change", "world",
     )  # fmt: skip
-    _GIVEN = {
+    _USED_IN_C = {
         "running": _RUNNING, "stopping": _STOPPING, "inside": _INSIDE, "outside": _OUTSIDE, "action": Action,
         "agent": Agent, "result": ActionResult, "free": FREE, "run_error": RunError, "check_decision": check_decision,
         "resume": resume, "turn_ended": AgentLoop._turn_ended,
     }  # fmt: skip
     _LAYOUT = {name.lstrip("_"): getattr(AgentLoop, name) for name in _SLOTS}
-    core.take_over_loops(AgentLoop, {**_LAYOUT, "agent_alive": vars(Agent)["_alive"]}, _GIVEN)
+    core.take_over_loops(AgentLoop, {**_LAYOUT, "agent_alive": vars(Agent)["_alive"]}, _USED_IN_C)

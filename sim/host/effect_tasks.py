@@ -25,7 +25,7 @@ from sim.kernel.kernel import Kernel
 LARGEST_RESULT = 16 * 2**20
 """Maximum length in bytes of a result as canonical JSON, because it is kept in memory, in the record and in replays."""
 
-_MANY: Final = 5
+_GATHERED_FROM: Final = 5
 """From how many effects under way on an outcome waits for others, to share a commit, as with `commit_siblings` of
 PostgreSQL.
 """
@@ -180,7 +180,7 @@ class EffectTasks:
 
     async def _gather(self) -> None:
         """Ask the recorder once for the outcomes of this turn of the event loop, and of a few more if many come."""
-        await anyio.sleep(_TOGETHER if self.under_way >= _MANY else 0)
+        await anyio.sleep(_TOGETHER if self.under_way >= _GATHERED_FROM else 0)
         self._gathering = False
         if self.door is not None:
             self._ask_recorder()

@@ -82,9 +82,8 @@ class Prices:
 
     models: Mapping[str, Price] = attrs.field(converter=_read_only)
     as_of: str = ""
-    _looked_up: dict[str, Price | None] = attrs.field(
-        factory=dict, init=False, eq=False, repr=False
-    )  # by name asked for
+    # By the name that was asked for.
+    _looked_up: dict[str, Price | None] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     @classmethod
     def shipped(cls) -> Self:

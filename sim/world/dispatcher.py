@@ -281,7 +281,7 @@ class Dispatcher:
 
 if core is not None:
     _HANDLER = ("allowed", "apply", "kind", "permission", "ready", "required", "topic", "undo", "wait")
-    _GIVEN = {
+    _USED_IN_C = {
         "action": Action, "any": ANY, "as_dict": as_dict, "decode": decode, "encode": encode_unchecked, "fact": Fact,
         "free": FREE, "freeze": freeze, "handler": ActionHandler, "interrupt": Interrupt,
         "nothing": NOTHING, "raw": Raw, "result": ActionResult, "run_error": RunError, "taken": ActionTaken,
@@ -291,5 +291,5 @@ if core is not None:
         {"only_seen": vars(Dispatcher)["only_seen"], "world": vars(Dispatcher)["_world"]},
         {name: getattr(ActionHandler, name) for name in _HANDLER},
         {name: getattr(Action, name) for name in ("arguments", "kind", "reasoning")},
-        _GIVEN,
+        _USED_IN_C,
     )

@@ -120,7 +120,7 @@ NUMBERS = [
     (
         "docs/models.md",
         r"With (five) effects or more under way, the run gathers outcomes for (\d+) milliseconds",
-        [effect_tasks._MANY, effect_tasks._TOGETHER * 1000],
+        [effect_tasks._GATHERED_FROM, effect_tasks._TOGETHER * 1000],
     ),
     ("docs/models.md", r"if (eleven) workers end one after another", [pool.MOST_IN_VAIN + 1]),
     ("docs/models.md", r"more than (three) of its requests were interrupted", [client._MOST_LOST]),

@@ -95,9 +95,9 @@ class Coordinator:
         self._letters = [[] for _ in self._shards]
         for place, report in enumerate(reports):
             if report.next is not None and report.next < end:
-                raise RunError(
-                    f"shard {place + 1} stands at {report.next / 1e9:g} s, in a window up to {end / 1e9:g} s"
-                )
+                at, until = report.next / 1e9, end / 1e9
+                message = f"shard {place + 1} stopped at {at:g} s, before the end of a window at {until:g} s"
+                raise RunError(message, hint="run it without --shards, and report this")
             self._next[place] = report.next
             for letter in report.letters:
                 self._post(letter, place)

@@ -37,7 +37,7 @@ class ForkedProcess:
 
     def __init__(self, whole: Simulation) -> None:
         if sys.platform == "win32":
-            raise NotImplementedError("`Forks` makes none here")
+            raise OSError("processes cannot be forked here")
         requests, reports = os.pipe(), os.pipe()
         self.stdin, self.stdout = os.fdopen(requests[1], "wb"), os.fdopen(reports[0], "rb")
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the fork is not to raise it in our code
