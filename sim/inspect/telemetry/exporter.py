@@ -151,8 +151,9 @@ class Exporter(Collector):
             sheet.add("step_seconds", self._step_age())
             sheet.add("stuck_steps", self._stuck)
             sheet.add("scrape_seconds", self.spent)
-            for read in (read_run, read_agents, read_world):
-                read(runner, sheet)
+            figures = runner.figures()  # once: it is a pass over all agents
+            for read_figures in (read_run, read_agents, read_world):
+                read_figures(runner, figures, sheet)
             if runner.shards is not None:
                 return sheet.families()  # the rest is in the processes of the shards
             for read in (read_bus, read_resources, self._effects.read, read_models):

@@ -23,7 +23,7 @@ from sim.runner import RunController
 from sim.runner.figures import Figures
 
 
-def read_run(runner: RunController, sheet: Sheet) -> None:
+def read_run(runner: RunController, figures: Figures, sheet: Sheet) -> None:
     """Read the identity and the progress of the run."""
     world, simulation = runner.simulation.world, runner.simulation
     kernel = world.kernel
@@ -35,16 +35,15 @@ def read_run(runner: RunController, sheet: Sheet) -> None:
     if runner.speed is not None:
         sheet.add("speed_target_ratio", runner.speed)
         sheet.add("lag_seconds", runner.host.pacer.lag_ns / 1e9)
-    sheet.add("steps", kernel.steps if runner.shards is None else runner.shards.figures.steps)
+    sheet.add("steps", figures.steps)
     sheet.add("events_recorded", getattr(runner.recorder, "events", 0))
     if runner.mode == "tick" and runner.sync is None:  # in synchronised rounds, agents begin a tick at different times
         sheet.add("ticks", runner.ticks.ticks)
         sheet.add("tick_overruns", runner.ticks.overruns)
 
 
-def read_agents(runner: RunController, sheet: Sheet) -> None:
+def read_agents(runner: RunController, figures: Figures, sheet: Sheet) -> None:
     """Read states, iterations and mailboxes by group."""
-    figures = runner.figures()
     for group, own in figures.groups.items():
         for state, count in own.states.items():
             sheet.add("agents", count, group, state)
@@ -92,9 +91,9 @@ def _read_one(loop: AgentLoop, sheet: Sheet) -> None:
     sheet.add("agent_mailbox_messages", len(loop.agent.mailbox), loop.agent_id)
 
 
-def read_world(runner: RunController, sheet: Sheet) -> None:
+def read_world(runner: RunController, figures: Figures, sheet: Sheet) -> None:
     """Read actions, messages, the metrics of the scenario, and the figures of services, or of shards."""
-    figures, world = runner.figures(), runner.simulation.world
+    world = runner.simulation.world
     sheet.add("tool_calls", 0, "ok")
     sheet.add("tool_calls", 0, "refused")
     for outcome, counts in (("ok", figures.done), ("refused", figures.refused)):
