@@ -57,7 +57,7 @@ class Tables:
         self._pending: list[bytes] = []
         self._pending_events = 0
         self._unsafe: list[UnsafeEffect] = []  # unsafe effects of the present transaction
-        self._ended = resumed  # the record of a resumed run is not changed before `go_on`
+        self.ended = resumed  # the record of a resumed run is not changed before `go_on`
         self._head: HeadFile | None = None
         self._audit: AuditFile | None = None
         self._audited: list[str] = []  # the hashes of the audit records that are on file when the run is opened
@@ -138,7 +138,7 @@ class Tables:
 
     def go_on(self) -> None:
         """Reopen the record of a resumed run: it was replayed and continues live."""
-        self._ended = False
+        self.ended = False
         self._set_run(status="running", ended_at=None, sim_ns=None, events=None, hash=None, digest=None, summary=None)
 
     def begin(self) -> None:
@@ -304,15 +304,14 @@ class Tables:
             digest=encode(dict(digest)),
             summary=encode(dict(summary)),
         )
-        self._ended = True
+        self.ended = True
         reach("run.finishing")
         return total, Written(self._hash.stream, self._hash.lanes)
 
     def leave(self) -> None:
         """Store the pending events of a run that was closed without `finish`, as interrupted."""
-        if not self._ended:
-            self.flush()
-            self._set_run(status="interrupted", ended_at=wall_label(), events=self._events)
+        self.flush()
+        self._set_run(status="interrupted", ended_at=wall_label(), events=self._events)
 
     def close(self) -> None:
         """Checkpoint the log, so that `run.db` alone contains the run, and close the files."""
@@ -469,7 +468,6 @@ class Writer:
     def _end(self) -> None:
         """Let the thread close the run, and wait for its end."""
         self._closed = True
-        self._queue.put((None, Tables.leave, ()))
         self._queue.put(None)
         self._thread.join()
         self._unlock()
@@ -490,6 +488,8 @@ class Writer:
         while not last:
             batch, last = self._take()
             self._write(tables, batch)
+        if not tables.ended:  # else there is nothing to write, and what writes nothing cannot fail
+            self._write(tables, [(None, Tables.leave, ())])
         tables.close()
 
     def _take(self) -> tuple[list[_Job], bool]:

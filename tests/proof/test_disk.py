@@ -66,13 +66,14 @@ def test_a_write_that_fails(service, tmp_path, point):
     failures = 0
     # among the first writes: on a busy machine more jobs share a commit, and a run may need a dozen of them only
     ended = bench.call("run", "proof.yaml", point=point, n=rng.randint(1, 8), do="full")
-    while ended.code != 0:
+    while ended.code != 0 and bench.record().status != "finished":
         failures += 1
         assert "No space left on device" in ended.error
         plan = {"point": point, "n": rng.randint(1, 60), "do": "full"} if failures < 4 else {}
         ended = bench.call("resume", bench.run, **plan)
-    assert failures
-    assert ended.result["hash"] == reference
+    assert failures or ended.code != 0
+    assert ended.code == 0 or point == "writer.committed", "only what is committed may be the end of a run that failed"
+    assert bench.record().hash == reference
     assert bench.replay().same
     check_calls(service.seen(), service.applied, failures)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.base import crashpoints
 from sim.base.errors import RunError
 from sim.kernel.codec import encode
 from sim.kernel.effects import hash_request
@@ -57,6 +58,23 @@ def test_an_error_is_raised_by_close_if_no_call_did(start):
 
     with pytest.raises(RunError, match="taken over"):
         recorder.close()
+
+
+def test_closing_a_finished_run_writes_nothing_and_cannot_fail(start, monkeypatch):
+    """A run whose end is on record does not fail by a write after it: closing a finished run makes no commit."""
+    recorder = start()
+    recorder.event(ROW)
+    recorder.flush()
+    wait_until_durable(recorder)
+    reached: list[str] = []
+    monkeypatch.setattr(crashpoints, "hook", reached.append)
+
+    total = recorder.finish("finished", {}, 0, {})
+
+    one_commit = ["writer.before", "run.finishing", "writer.written", "writer.unnoted", "writer.committed"]
+    assert reached == [*one_commit, "run.finished"]
+    with open_run(recorder.folder) as run:
+        assert (run.info.status, run.info.hash) == ("finished", total)
 
 
 def test_a_second_writer_is_refused(start):
