@@ -4,7 +4,6 @@ An `AgentLoopManager` registers `sleep`, `rest` and `stop` in its world. `spawn`
 from a scenario, and `travel` for those with islands.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from sim.actors.wake import WakeCondition
@@ -13,9 +12,6 @@ from sim.base.permissions import Permission
 from sim.kernel.duration import to_ns, to_seconds
 from sim.world import Refused, World
 from sim.world.action import Means, Time, Values, action
-
-Spawner = Callable[[str, str, int, Mapping[str, Any] | None], list[str]]
-"""Starts copies: called with the name of the parent, the entry, the count, and the state; returns the new names."""
 
 
 @action("spawn", everywhere=False, draws=False)

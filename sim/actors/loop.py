@@ -2,8 +2,8 @@
 
 The same class serves both modes. In autonomous mode, `start` starts an actor that runs `_run`. In tick mode, the runner
 calls `turn` once per tick. Sleeping and paused agents are not polled: a registered callback ends the sleep or pause.
-An agent that sleeps costs no time therefore, as in SimPy and other simulators of processes, while the schedulers of
-Mesa and NetLogo ask every agent in each step.
+So an agent that sleeps costs no time, as in SimPy and other simulators of processes, while the schedulers of Mesa and
+NetLogo ask every agent in each step.
 
 The order of decide and act is that of reactive agents (Russell and Norvig, "Artificial intelligence: a modern
 approach"). Errors of an agent are its own: it tries again after a growing delay, is paused after several in a row, and

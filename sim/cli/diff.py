@@ -157,10 +157,13 @@ def _json(infos: Sequence[RunInfo], comparison: Comparison) -> dict[str, Any]:
         "difference": _difference(comparison),
         "events": {"left": [event_json(row) for row in left], "right": [event_json(row) for row in right]},
         **{name: _sides(getattr(comparison, name)) for name in ("settings", "outcomes")},
-        **{name: _all(getattr(comparison, name)) for name in ("figures", "kinds", "refused", "states", "topics")},
-        "metrics": {name: _all(pairs) for name, pairs in comparison.metrics.items()},
+        **{
+            name: _sides_and_difference(getattr(comparison, name))
+            for name in ("figures", "kinds", "refused", "states", "topics")
+        },
+        "metrics": {name: _sides_and_difference(pairs) for name, pairs in comparison.metrics.items()},
         "observations": {
-            name: {**_all(pairs), "standardized": comparison.standardized[name]}
+            name: {**_sides_and_difference(pairs), "standardized": comparison.standardized[name]}
             for name, pairs in comparison.observations.items()
         },
         "digest": None if digest is None else {name: attrs.asdict(part) for name, part in digest.items()},
@@ -183,9 +186,10 @@ def _difference(comparison: Comparison) -> dict[str, Json] | None:
     }
 
 
-def _all(pairs: Pairs) -> dict[str, Json]:
+def _sides_and_difference(pairs: Pairs) -> dict[str, Json]:
     return {name: pair.to_json() for name, pair in pairs.items()}
 
 
 def _sides(pairs: Pairs) -> dict[str, Json]:
+    """Return pairs of values that can be texts, which have no difference."""
     return {name: {"left": pair.left, "right": pair.right} for name, pair in pairs.items()}

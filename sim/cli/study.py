@@ -20,7 +20,7 @@ from sim.cli.run import find_and_allow, host_options, import_from_here
 from sim.experiments.arms import check_past
 from sim.experiments.designs import Design, untried, variable
 from sim.experiments.fit_estimate import size_of_fit
-from sim.experiments.folder import begin, go_on
+from sim.experiments.folder import begin, continue_experiment
 from sim.experiments.indices import is_method, size_text
 from sim.experiments.listed import listed
 from sim.experiments.plan import Plan, check_allowed, check_models, check_scenario
@@ -150,7 +150,7 @@ def carry_out(make: Callable[..., Plan], scenario: Path | None, options: Keyword
     with contextlib.ExitStack() as opened:
         results = None
         if start.resume is not None:
-            results = opened.enter_context(contextlib.closing(go_on(start.resume, allow_change=change)))
+            results = opened.enter_context(contextlib.closing(continue_experiment(start.resume, allow_change=change)))
             plan = results.plan
         elif start.plan_file is not None:
             plan = _of_file(start.plan_file, scenario, options, option_names, allow_change=change)

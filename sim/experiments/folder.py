@@ -81,7 +81,10 @@ def _plan_text(plan: Plan) -> bytes:
 
 
 def _moved(new: Path, folder: Path) -> Path:
-    """Move the files of a new experiment into a folder that exists, the results first: `go_on` adds the plan."""
+    """Move the files of a new experiment into a folder that exists, the results first.
+
+    If this is killed in between, `continue_experiment` adds the plan.
+    """
     if (folder / FILE).exists():  # half made, see `begin`
         for ending in ("", "-wal", "-shm"):
             (folder / f"{FILE}{ending}").unlink(missing_ok=True)
@@ -117,7 +120,7 @@ def _named(new: Path, plan: Plan, out: Path | None) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def go_on(folder: Path, *, allow_change: bool = False) -> Results:
+def continue_experiment(folder: Path, *, allow_change: bool = False) -> Results:
     """Return the results of an experiment that was stopped.
 
     Args:

@@ -2,8 +2,8 @@
 
 Tables: `plan` (as JSON), `points` (point, key, value), `trials` (point, seed, figures, seal), `outcomes` (point, seed,
 name, value), `reached` (point, seed, agent, seconds), of arms, `series` (point, seed, name, samples as a JSON list, and
-every how manieth is kept; those of `time` in seconds), `sessions` (when and on which machine the trials were
-measured), and `written` (the hashes of the files made of these); of a fit `candidates` (point, values as JSON).
+the distance between two that are kept; those of `time` in seconds), `sessions` (when and on which machine the trials
+were measured), and `written` (the hashes of the files made of these); of a fit `candidates` (point, values as JSON).
 The seal of a trial is a hash of all that is on record of it, and of the plan. The view `results` has one line for each
 trial that was measured, with columns for varied keys, or the name of the arm, and outcomes.
 """

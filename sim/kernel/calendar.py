@@ -114,7 +114,7 @@ def read_schedule(daily: str | None, cron: str | None) -> "Schedule":
 
 
 class Schedule(Protocol):
-    """Says when something happens again and again."""
+    """Says when something happens that repeats."""
 
     def after(self, time_ns: int, calendar: Calendar) -> int | None:
         """Return the next simulated time (nanoseconds) later than `time_ns`, or None if there is none."""

@@ -22,7 +22,7 @@ Raw = msgspec.Raw
 if TYPE_CHECKING:
     Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 else:
-    Json = Any  # what reads types while it runs takes the value as it is, because to check each part takes time
+    Json = Any  # libraries that read annotations at run time would check each part, which takes time
 """A JSON value. What it is in each case is asked with `isinstance`."""
 
 JsonObject: TypeAlias = Mapping[str, Json]

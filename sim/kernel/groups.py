@@ -190,7 +190,7 @@ class FirstOf(Group):
     def result(self, value: Any) -> Fired:
         """Return which wait has ended, and its value; end the others."""
         fired = self.part_result(self.actor.via, value)
-        if fired is NOTHING:
+        if fired is NOTHING:  # none of the waits has ended, so the timer of the timeout has woken the actor
             self.leave()
             return Fired(None)
         if self.timeout_ns is not None:
@@ -199,7 +199,7 @@ class FirstOf(Group):
 
     def part_result(self, via: Any, value: Any) -> Any:
         """Return the `Fired` of the wait `via`, which is one of these or a part of one."""
-        if via is self:
+        if via is self:  # `_time_out` woke the actor
             self.leave()
             return Fired(None)
         for index, wait in enumerate(self.waits):

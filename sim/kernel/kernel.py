@@ -10,15 +10,24 @@ entries of a round are known before the first one runs. The round is therefore s
 to it after it has started.
 
 The source of an entry is the actor (or the host, scenario or supervisor) that caused it. Each source counts the entries
-that it causes, so the key needs no global counter. Entries of the present instant are in a plain list; later entries
-are in the future-event list.
+that it causes, so the key needs no global counter, by which SimPy and others order equal times: with one, each further
+entry would change the numbers of all later ones, and an agent that is added the order of the others. Total orders
+without such a counter are known from parallel simulation (McGlohon and Carothers, "Toward unbiased deterministic total
+orderings of parallel simulations with simultaneous events", 2021, who break ties by random values). Entries of the
+present instant are in a plain list; later entries are in the future-event list, which is no heap (see `future_events`).
+
+The doubt about a fixed order: at equal times, the agent that is declared first always comes first, and a result can
+depend on that. With `shuffled`, a hash of seed, round and source takes the place of the rank, so that runs in other
+orders show whether it does.
 
 Actors are coroutines that are resumed with `send`. They are not asyncio or trio tasks, for these reasons: asyncio
 timers with equal times fire in heap order, trio shuffles each batch on purpose, and a wake-up costs two to six times
-as much. The price of it is that an actor cannot await what belongs to an event loop: such an await is an error, and an
-effect (see `effects`) does it for the actor.
+as much. The price is that an actor cannot await what belongs to an event loop: such an await is an error, and an
+effect (see `effects`) does it for the actor. Threads and greenlets were not chosen either: any call could switch to
+another actor then, while a coroutine shows by `await` where others run.
 
-If the C extension is available, `compiled/loop.c` replaces `_run_some` and behaves the same.
+If the C extension is available, `compiled/loop.c` replaces `_run_some`. The doubt is that both must behave the same, so
+tests run both and compare whole traces, and rare cases are left to the Python functions.
 """
 
 import contextlib

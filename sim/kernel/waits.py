@@ -205,7 +205,7 @@ class Queue:
         self.limit = limit
         self.items: deque[Any] | None = None
         self.closed = False
-        self._getters: Waiters | None = None  # created on first use, because no actor ever waits at most mailboxes
+        self._getters: Waiters | None = None  # created on first use, because most mailboxes never have a waiting actor
         self._putters: _Putters | None = None  # created on first use; the C code leaves all to Python from then on
 
     def __len__(self) -> int:

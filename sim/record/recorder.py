@@ -5,10 +5,13 @@ for what leaves the run: the intent to start an effect is on disk before the eff
 1992). Events are only collected here, hundreds at a time; encoding them together takes less time than one by one, and
 a thread of its own hashes and writes them, so that the run does not wait for the disk.
 
-The price of it: a process that is killed loses the events that it has collected since the latest commit. They are made
-again, equal, by a replay up to there (`sim resume`), so only time is lost. And data that are not JSON are noticed when
-the events are encoded, which can be later than the step that made them; where that would matter, they are encoded at
+This has two prices. A process that is killed loses the events that it has collected since the latest commit; a replay
+up to there (`sim resume`) produces equal ones, so only time is lost. And data that are not JSON are noticed when the
+events are encoded, which can be later than the step that published them; where that would matter, they are encoded at
 once (`freeze`).
+
+A doubt: a program that can write the file can also compute its hashes again, so they show damage, but forgery only to
+one who has kept the hash of the run elsewhere.
 
 Not chosen: a file of JSON lines, which cannot be queried and tears at its end; a commit for each event, which makes the
 disk the clock of the run; and a hash for each event (see `hashing`).
@@ -198,7 +201,7 @@ class RunRecorder(_Buffer):
 
     Args:
         folder: the run folder, from `create_run`.
-        resumed: whether to continue a run that was recorded before. Nothing may be recorded before `go_on`.
+        resumed: whether to continue a run that was recorded before. Nothing may be recorded before `continue_record`.
         take_over: whether to fence out another process that writes the run.
         level: which of the events of the run it is given, for the hash.
 
@@ -235,10 +238,10 @@ class RunRecorder(_Buffer):
         """Record how an effect ended for its actor."""
         self._writer.add(Tables.closed, *row)
 
-    def go_on(self, events: int) -> None:
+    def continue_record(self, events: int) -> None:
         """Continue the record of a resumed run, which was replayed and contains `events` events."""
         self._taken = events
-        self._writer.put(Tables.go_on)
+        self._writer.put(Tables.continue_record)
 
     def flush(self) -> None:
         """Pass the buffered events to the writer, so that readers see them soon."""

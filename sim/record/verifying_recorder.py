@@ -155,7 +155,7 @@ class VerifyingRecorder:
         held, self._held = self._held, None
         self._rows, self._closed = [], []
         if held is not None and isinstance(self._then, RunRecorder):  # a `HashRecorder` only gets copies
-            self._then.go_on(self.compared)
+            self._then.continue_record(self.compared)
             self._out = self._then
             held.hand_on(self._then)
 

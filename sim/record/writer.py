@@ -30,7 +30,6 @@ from sim.record.schema import Status
 from sim.record.seal import FACTS, RUN_COLUMNS, Seal, commit_hash, run_row_hash
 
 T = TypeVar("T")
-Done = Future[None]
 _Job = tuple["Future[Any] | None", Callable[..., Any], tuple[Any, ...]]
 _Added = tuple[Callable[..., None], tuple[Any, ...]]
 
@@ -57,7 +56,7 @@ class Tables:
         self._pending: list[bytes] = []
         self._pending_events = 0
         self._unsafe: list[UnsafeEffect] = []  # unsafe effects of the present transaction
-        self.ended = resumed  # the record of a resumed run is not changed before `go_on`
+        self.ended = resumed  # the record of a resumed run is not changed before `continue_record`
         self._head: HeadFile | None = None
         self._audit: AuditFile | None = None
         self._audited: list[str] = []  # the hashes of the audit records that are on file when the run is opened
@@ -136,7 +135,7 @@ class Tables:
         row = self._execute(f"SELECT {', '.join(RUN_COLUMNS)} FROM run").fetchone()  # noqa: S608 - constant
         self._run_hash = run_row_hash(row)
 
-    def go_on(self) -> None:
+    def continue_record(self) -> None:
         """Reopen the record of a resumed run: it was replayed and continues live."""
         self.ended = False
         self._set_run(status="running", ended_at=None, sim_ns=None, events=None, hash=None, digest=None, summary=None)

@@ -187,7 +187,7 @@ def _answer_from(walk: Walk, run: Path, asked: dict[str, Any], answers: int) -> 
     place = RunPosition(asked["at"], asked["event"])
     process = os.fork()
     if not process:
-        in_child(lambda: _go_on(walk, run, place, answers))
+        in_child(lambda: _answer_in_fork(walk, run, place, answers))
     status = os.waitpid(process, 0)[1]
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _OF_THE_END:
         _answer_from(walk, run, {"at": walk.end_ns, "event": None}, answers)
@@ -199,7 +199,7 @@ _OF_THE_END: Final = 3
 """The status of a process that looked for an event of the end, and has gone too far for the state there."""
 
 
-def _go_on(walk: Walk, run: Path, place: RunPosition, answers: int) -> None:
+def _answer_in_fork(walk: Walk, run: Path, place: RunPosition, answers: int) -> None:
     try:
         walk.reopen(open_run(run, verify=False))  # SQLite must not be used on both sides of a fork
         if place.event is None:

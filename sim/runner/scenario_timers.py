@@ -16,7 +16,7 @@ from sim.scenario.schema import Event, Scenario
 from sim.world import World
 
 EVENT, INTERVENTION = 0, 1
-"""The lists of a scenario whose entries are sources."""
+"""The lists of a scenario each of whose entries is a source of its own: their numbers in `entry_source`."""
 
 Samples = dict[str, list[float | None]]
 
@@ -24,12 +24,12 @@ Entry = TypeVar("Entry", bound=Scheduled)
 
 
 class Timetable(Generic[Entry]):
-    """Has each entry of a list happen at its times.
+    """Carries out each entry of a list at its times.
 
     Args:
         world: the world, for its time and its calendar.
         call_at: sets a timer of the entry at a place in the list.
-        happen: has an entry happen; called with its place in the list and the entry.
+        happen: carries out an entry; called with its place in the list and the entry.
 
     Attributes:
         pending: by place in the list, the timer of the next time.
@@ -55,7 +55,7 @@ class Timetable(Generic[Entry]):
             self._set_after(place, entry, -1, 1)
 
     def replace(self, entries: Sequence[Entry], after: int) -> None:
-        """Replace the entries by others, which happen after a time (nanoseconds). What lies before does not happen."""
+        """Replace the entries by others, of which only the times after a given one (nanoseconds) count."""
         if tuple(entries) == self._entries:
             return
         self._version += 1
@@ -65,7 +65,7 @@ class Timetable(Generic[Entry]):
             self._set_after(place, entry, after, 1 + entry.count_until(after, self._world.calendar))
 
     def _set_after(self, place: int, entry: Entry, after: int, number: int) -> None:
-        """Have an entry happen for the `number`-th time, at its next time after `after` (nanoseconds)."""
+        """Set the timer for the `number`-th time of an entry: its next time after `after` (nanoseconds)."""
         time, version = entry.after(after, self._world.calendar), self._version
         if time is None or (entry.times is not None and number > entry.times):
             return
@@ -140,7 +140,7 @@ class ScenarioTimers:
         """Evaluate and record all metrics now, and the state variables that the scenario names."""
         values = self._values()
         if self._sampled_ns < 0 and (values or self._scenario.recording.state):
-            self._look_again(self._simulation.manager.made)
+            self._sample_again(self._simulation.manager.made)
         self._sampled_ns = self._kernel.now
         if values:
             self.times.append(to_seconds(self._kernel.now))
@@ -150,8 +150,8 @@ class ScenarioTimers:
         self._states.record()
         return values
 
-    def _look_again(self, made: int) -> None:
-        """Replace the first sample if agents are created at its instant: it shows the population that they begin as."""
+    def _sample_again(self, made: int) -> None:
+        """Replace the first sample if agents are created at its instant, so that it counts them."""
 
         def look() -> None:
             if self._simulation.manager.made != made and self._sampled_ns == self._kernel.now:
@@ -210,7 +210,7 @@ class ScenarioTimers:
             self._kernel.halt()
 
     def next_time(self) -> int:
-        """Return the time of the next timer in simulated nanoseconds; it may read any state."""
+        """Return the time of the next timer in simulated nanoseconds. The timer may read any state."""
         return self._times[0] if self._times else MAX_NS
 
     def _of_event(self, place: int, time: int, callback: Callable[[], None]) -> Timer:

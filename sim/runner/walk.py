@@ -145,9 +145,11 @@ class Walk:
             blocking(self.runner.run, "asyncio")
 
     def verify(self) -> dict[str, Json]:
-        """End the run after `to_end`, compare its final state with the one on record, and return what the end changes.
+        """End the run after `to_end`, and compare its final state with the one on record.
 
-        The end of an agent can withdraw what it has asked a person.
+        Returns:
+            The parts of `Moment.world` that the end has changed since `moment`: the services, because the end of an
+            agent can withdraw what it has asked a person.
 
         Raises:
             RunError: if it differs.

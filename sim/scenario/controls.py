@@ -174,7 +174,7 @@ def check_controls(tree: Map, scenario: Scenario, validate: Validate) -> Iterato
         yield from validate(changed)[1]
 
 
-# -- what was done by hand, as a file
+# -- what people changed in a played run, as a file
 
 
 def with_changes_by_hand(text: str, values: Mapping[str, Any], interventions: Sequence[Mapping[str, Any]]) -> str:

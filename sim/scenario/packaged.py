@@ -10,8 +10,8 @@ from sim.agents.packages import SCENARIOS, find_offer, is_offered_name
 def find_scenario(scenario: str | PathLike[str], allow: Sequence[str] = ()) -> tuple[Path, tuple[str, ...]]:
     """Return the file of a scenario, and what the scenario may import.
 
-    Whoever names the scenario of a package has named the package, so its own kinds of agents and its own graphs are
-    allowed with it. Nothing of other packages is.
+    To name the scenario of a package is to name the package, so that its own kinds of agents and its own graphs are
+    allowed with it. Those of other packages are not.
 
     Args:
         scenario: the path of a scenario file, or PACKAGE:NAME of one that an installed package offers in the group

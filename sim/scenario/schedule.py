@@ -1,4 +1,4 @@
-"""When an entry of `events` or `interventions` happens: once, or again and again."""
+"""When an entry of `events` or `interventions` happens: once, or repeatedly."""
 
 from typing import Annotated, Any, Final, Literal
 

@@ -1,8 +1,8 @@
 """Access: who may call which tool.
 
 A call is allowed if everyone on whose behalf it is made may make it: the agent, and the chain of those for whom it
-works, and of those in turn. So a low agent gains nothing by asking a high one. Levels and modules come from records of
-the runtime, never from text. What is not known is denied.
+works, and of those in turn. So an agent of a low level gains nothing by asking one of a high level. Levels and modules
+come from records of the runtime, never from text. What is not known is denied.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -338,11 +338,11 @@ class Approvals(Service):
             await self._open[gate.id].decided.wait()
         except (Cancelled, Exception):  # stopped or interrupted; not GeneratorExit, which must not record anything
             self._give_up(gate.id)
-            _go_on(loop)
+            _end_pause(loop)
             raise
         finally:
             self._world.waits.end(agent.agent_id)
-        _go_on(loop)
+        _end_pause(loop)
         return self.gates[gate.id]
 
     def ask(self, agent: "Inhabitant", tool: str, arguments: JsonObject, reason: str) -> Gate:
@@ -618,7 +618,7 @@ def ending_of(gate: Gate) -> str | None:
     return None
 
 
-def _go_on(loop: "AgentLoop | None") -> None:
+def _end_pause(loop: "AgentLoop | None") -> None:
     """End the pause of an agent that has waited for approval."""
     if loop is not None:
         loop.approved()

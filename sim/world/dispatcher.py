@@ -11,6 +11,14 @@ some of them at the end.
 
 A refusal is a result and no exception, because it is a part of the model: agents decide by it, and it is on record.
 Exceptions of a handler are such results too; only those that concern the run or the process leave this module.
+
+A handler makes all checks first and then changes the world, in one step without an await, so that neither a lock nor a
+transaction is needed. The doubt is that only tests ensure this order, and only for the actions of `sim`: a handler of a
+program that raises after its first change leaves that change. To undo it was not chosen, because it takes a copy of
+what is changed, or a log of changes, at each action.
+
+Not chosen either: handlers that agents call directly, and checks in decorators of handlers. Both are simpler, but then
+what is checked depends on the way by which an action comes, from a rule, a tool, a program or a person.
 """
 
 from collections.abc import Awaitable, Coroutine

@@ -47,10 +47,6 @@ class Whereabouts:
         """Return the island of an agent; of one that is under way, the island that it has left."""
         return self._moved.get(agent_id) or self._first.get(agent_id)
 
-    def is_under_way(self, agent_id: str) -> bool:
-        """Return whether an agent has left and has not arrived."""
-        return agent_id in self._under_way
-
     def seen_from(self, island: str, agent_id: str) -> str | None:
         """Return where an island takes an agent to be: the island itself if, and only if, the agent is there."""
         if self.island_of(agent_id) == island and agent_id not in self._under_way:

@@ -117,7 +117,7 @@ class Hooks(Script):
 @pytest.mark.parametrize("where", ["on_start", "decide", "execute", "on_stop"])
 @pytest.mark.parametrize("mode", ["autonomous", "tick"])
 def test_an_error_in_any_hook_is_contained(where: str, error: type[BaseException], mode: str) -> None:
-    """What an agent raises in any hook is recorded, it can still be stopped, and others act on (F42, F46)."""
+    """What an agent raises in any hook is recorded, it can still be stopped, and others act on."""
     lab = Lab()
     loop = lab.add("a", None, Hooks, max_consecutive_errors=2)
     agent = loop.agent
@@ -140,7 +140,7 @@ def test_an_error_in_any_hook_is_contained(where: str, error: type[BaseException
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_what_concerns_the_process_ends_the_run(error: type[BaseException]) -> None:
-    """KeyboardInterrupt and MemoryError are not an agent's: they end the run (F46)."""
+    """KeyboardInterrupt and MemoryError are not an agent's: they end the run."""
     lab = Lab()
     loop = lab.add("a", None, Hooks, started=True)
     agent = loop.agent
@@ -151,7 +151,7 @@ def test_what_concerns_the_process_ends_the_run(error: type[BaseException]) -> N
 
 
 def test_an_agent_that_swallows_its_cancellation() -> None:
-    """A bare except makes no agent immortal: it is given up, and the caller of stop answered (F45)."""
+    """A bare except makes no agent immortal: it is given up, and the caller of stop answered."""
     lab = Lab()
 
     async def deaf(agent: Script) -> None:

@@ -122,7 +122,7 @@ def test_an_agent_that_waits_for_mail_is_stopped() -> None:
 
 
 def test_a_message_is_frozen_when_it_is_sent() -> None:
-    """Neither the sender nor another receiver can change what a message says (F53)."""
+    """Neither the sender nor another receiver can change what a message says."""
     lab = Lab()
     letter = {"words": ["hello"]}
     for name in ("r1", "r2"):
@@ -141,7 +141,7 @@ def test_a_message_is_frozen_when_it_is_sent() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["fail", "drop_oldest"])
 def test_a_flood_stays_flat(policy: str) -> None:
-    """200,000 messages to a sleeping agent leave no more than its mailbox holds; all are accounted for (F51)."""
+    """200,000 messages to a sleeping agent leave no more than its mailbox holds; all are accounted for."""
     lab = Lab()
     box = _box(lab, policy, size=100)
     action = Action("send", {"to": "box"})

@@ -373,7 +373,7 @@ def _message(lab: Lab) -> Any:
 
 
 def test_stopped_while_it_waits_for_an_effect() -> None:
-    """An effect whose agent is stopped is recorded as abandoned, and its late outcome changes nothing (F18)."""
+    """An effect whose agent is stopped is recorded as abandoned, and its late outcome changes nothing."""
     lab = Lab()
 
     async def step(agent: Script) -> Action:

@@ -166,7 +166,7 @@ def test_a_new_condition_replaces_the_old() -> None:
 @pytest.mark.parametrize("awaits", [0, 1, 3])
 @pytest.mark.parametrize("crowd", [1, 7, RECENT + 10])
 def test_an_event_between_deciding_and_sleeping_wakes(awaits: int, crowd: int) -> None:
-    """An event published while the agent still decides wakes it, though it is not asleep yet (F48).
+    """An event published while the agent still decides wakes it, though it is not asleep yet.
 
     Also if more was published meanwhile than the bus remembers.
     """
@@ -236,7 +236,7 @@ def test_no_event_is_lost_in_tick_mode(concurrency: str) -> None:
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["go", "other"])), max_size=30), st.integers(0, 3))
 @settings(max_examples=60)
 def test_every_event_is_answered(events: list[tuple[int, str]], awaits: int) -> None:
-    """An agent that counts what it was woken for misses no event, whenever it is published (F48)."""
+    """An agent that counts what it was woken for misses no event, whenever it is published."""
     lab = Lab()
 
     async def step(agent: Script) -> Action:
@@ -416,7 +416,7 @@ def test_a_condition_that_cannot_be_met_is_refused_when_it_is_made(make: Any, wo
 
 
 def test_a_time_condition_counts_in_seconds() -> None:
-    """`WakeCondition("time", 5)` wakes 5 simulated seconds after the start, as seed 004 says."""
+    """`WakeCondition("time", 5)` wakes 5 simulated seconds after the start."""
     assert woken(Lab(), W("time", 5)) == (5, "time")
 
 

@@ -10,7 +10,7 @@ import pytest
 from sim.archives.compare import results_difference
 from sim.experiments.bench.plan import make_bench
 from sim.experiments.experiment import carry_out, evaluate
-from sim.experiments.folder import begin, go_on, write
+from sim.experiments.folder import begin, continue_experiment, write
 from sim.experiments.options import Precision
 from sim.experiments.plan import TrialHosting
 from sim.experiments.pool import Inline
@@ -115,7 +115,7 @@ def test_a_stopped_bench_continues_with_the_job_that_was_not_done(tiny, tmp_path
                 if stopped and progress.done == 4:  # two jobs of two modes
                     break
         before = done_by(tmp_path / name)
-        with contextlib.closing(go_on(tmp_path / name)) as results:
+        with contextlib.closing(continue_experiment(tmp_path / name)) as results:
             ran = [(one.last.seed, one.last.mode) for one in carry_out(results, Inline(), TrialHosting())]
             hashes[name] = results.hash()
             write(results, evaluate(results))

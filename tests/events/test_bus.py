@@ -36,7 +36,7 @@ def test_an_event_is_a_frozen_record() -> None:
 
 
 def test_a_receiver_cannot_change_what_another_gets() -> None:
-    """Each look at the data is a new copy, and the publisher's own object is not in it (F53)."""
+    """Each look at the data is a new copy, and the publisher's own object is not in it."""
     lab = Lab()
     one, two = lab.bus.subscribe("a.*"), lab.bus.subscribe("a.*")
     data = {"list": [1]}
@@ -115,7 +115,7 @@ def test_a_full_subscription_drops_and_counts(policy: Any, kept: list[int]) -> N
 
 
 def test_a_filter_that_raises_counts_as_no() -> None:
-    """A subscriber's fault reaches neither the publisher nor the others, and is counted (F52)."""
+    """A subscriber's fault reaches neither the publisher nor the others, and is counted."""
     lab = Lab()
 
     def faulty(event: Event) -> bool:

@@ -202,7 +202,7 @@ def test_all_of_takes_all_or_nothing(kernel, end):
 
 
 def test_all_of_loses_nothing_that_happens_at_the_same_instant(kernel):
-    """Signals that fire at one instant, one after the other, all count: no wake-up is lost in between (F48)."""
+    """Signals that fire at one instant, one after the other, all count: no wake-up is lost in between."""
     signals = [Signal(kernel) for _ in range(3)]
     log: list[object] = []
 
@@ -696,7 +696,7 @@ def test_an_agent_is_interrupted_within_its_iteration_and_wakes_from_sleep(backe
 
 @pytest.mark.slow
 def test_a_process_that_nothing_refers_to_lives_and_its_failure_is_seen(kernel):
-    """The kernel keeps what it has spawned, whatever is collected, and its error ends the run (F47)."""
+    """The kernel keeps what it has spawned, whatever is collected, and its error ends the run."""
     log: list[int] = []
 
     async def work() -> None:
@@ -715,7 +715,7 @@ def test_a_process_that_nothing_refers_to_lives_and_its_failure_is_seen(kernel):
 
 @pytest.mark.parametrize("how", ["asyncio", "trio"])
 def test_who_awaits_the_host_s_own_objects_is_told_and_so_is_who_joins_it(how):
-    """An actor that awaits asyncio or trio directly gets an error that names it, and its joiner gets the same (F47)."""
+    """An actor that awaits asyncio or trio directly gets an error that names it, and its joiner gets the same."""
     world = sim.World()
 
     async def foreign() -> None:
@@ -736,7 +736,7 @@ def test_who_awaits_the_host_s_own_objects_is_told_and_so_is_who_joins_it(how):
 
 
 def test_actors_that_wait_for_each_other_are_named(kernel):
-    """If each actor of a cycle waits for the end of the next, the run ends with an error that names them (F49)."""
+    """If each actor of a cycle waits for the end of the next, the run ends with an error that names them."""
     actors: dict[str, Actor] = {}
     after = {"a": "b", "b": "c", "c": "a"}
 

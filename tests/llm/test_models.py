@@ -191,7 +191,7 @@ def test_a_limit_that_skips_is_no_failure():
 
 
 def test_a_token_budget_ends_the_calls_of_an_agent():
-    """A budget named `llm_tokens` is seed 002's monthly budget: used up, the agent is paused until it is renewed."""
+    """A budget named `llm_tokens` limits the calls of an agent: used up, the agent is paused until it is renewed."""
     scene = Scene(f"{YES}  max_tokens: 10\n", TWICE, "until: 10m\nbudgets: {llm_tokens: {amount: 30}}").run()
     assert scene.state()["n"] == 1
     assert not scene.refusals()

@@ -258,7 +258,7 @@ def test_a_kill_between_the_two_writes_is_no_damage(killed):
     assert problem(killed) is None
     with RunRecorder(killed, resumed=True) as recorder:
         assert len((killed / AUDIT).read_text().splitlines()) == 3
-        recorder.go_on(6)
+        recorder.continue_record(6)
         add(recorder, rows(4)[6:])
     assert problem(killed) is None
     assert [record["hash"] for record in _records(killed)] == (killed / AUDIT).read_text().splitlines()

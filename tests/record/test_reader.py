@@ -362,7 +362,7 @@ def test_a_run_that_goes_on_or_is_looked_at_does_not_become_the_latest(start, tm
 
     for folder in folders[1::-1]:
         with RunRecorder(folder, resumed=True, take_over=False) as again:
-            again.go_on(0)
+            again.continue_record(0)
             again.finish("finished", {}, 1, {})
         with open_run(folder):
             os.utime(folder)

@@ -1,4 +1,4 @@
-"""Tick and autonomous mode: agents with one fixed period and no shared contention end in the same world (seed 004).
+"""Tick and autonomous mode: agents with one fixed period and no shared contention end in the same world.
 
 Agents run programs that hypothesis writes: artifact writes, edits, transfers, messages, observations, sleeps,
 rate-limited actions, refusals and crashes up to the error limit. A message is heeded at the first iteration after the

@@ -377,7 +377,7 @@ def test_invoke_is_free_for_the_owner() -> None:
 
 
 def test_data_is_frozen_at_the_border() -> None:
-    """What an action took in or gave out is a copy: neither side can change it afterwards (F53)."""
+    """What an action took in or gave out is a copy: neither side can change it afterwards."""
     lab = equipped()
     content = {"list": [1]}
     assert do(lab, Action("write", {"artifact": "new", "content": content})).success

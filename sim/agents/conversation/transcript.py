@@ -1,7 +1,7 @@
 """Transcripts: conversations as a person reads them, made from the events of a run.
 
-The events can be damaged or forged, and texts are of anybody: what does not fit is passed over, and whoever shows the
-lines makes them harmless first.
+The events can be damaged or forged, and texts can be written by anybody: what does not fit is passed over, and what
+shows the lines makes them harmless first.
 """
 
 from collections import deque

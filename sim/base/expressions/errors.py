@@ -8,7 +8,7 @@ from sim.base.errors import UsageError
 MAX_CANDIDATES = 500
 """With more names there is no search: a large file full of mistakes must not take minutes to refuse."""
 
-_ALIKE = 0.61  # at 0.6, `usage` is near to `range`
+_ALIKE = 0.61  # how alike a close name is, from 0 to 1; at 0.6, `usage` would be close to `range`
 
 
 class ExpressionError(UsageError):
@@ -20,9 +20,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     candidates = list(names)
     if len(candidates) > MAX_CANDIDATES:
         return None
-    matches = difflib.get_close_matches(
-        word[:100], sorted(candidates), n=1, cutoff=0.61
-    )  # 0.6 takes `usage` for `range`
+    matches = difflib.get_close_matches(word[:100], sorted(candidates), n=1, cutoff=_ALIKE)
     return matches[0] if matches else None
 
 

@@ -166,12 +166,12 @@ def legend_of(lines: Sequence[tuple[str, str]], width: float) -> tuple[int, list
 
 def _curve(points: Sequence[tuple[float, float]], index: int, name: str) -> Markup:
     """Return one line, or a dot for a single value. More lines than colours are dashed."""
-    colour, said = COLOURS[index % len(COLOURS)], tag("title", name)
+    colour, tooltip = COLOURS[index % len(COLOURS)], tag("title", name)
     if len(points) == 1:
-        return tag("circle", said, cx=points[0][0], cy=points[0][1], r=2.5, fill=colour)
+        return tag("circle", tooltip, cx=points[0][0], cy=points[0][1], r=2.5, fill=colour)
     return tag(
         "polyline",
-        said,
+        tooltip,
         points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points),
         fill="none",
         stroke=colour,

@@ -171,7 +171,7 @@ def _coordinate(there: Any, setup: RunSetup, moments: tuple[StepMoment, ...], jo
 
 
 class _Coordinator:
-    """Hands pieces of work to the holders, so many at the same time, and reads what comes of them."""
+    """Hands pieces of work to the holders, a limited number at a time, and reads their results."""
 
     def __init__(self, there: Any, setup: RunSetup, moments: tuple[StepMoment, ...], jobs: int) -> None:
         self._there = there

@@ -30,7 +30,7 @@ from sim.experiments.experiment import (
 from sim.experiments.figures import band_drawing, difference_drawing, outcome_drawings, reach_drawing
 from sim.experiments.fit_plan import make_fit
 from sim.experiments.fit_tables import FitFindings, candidates_rows, found_by
-from sim.experiments.folder import begin, go_on, table_and_page, write
+from sim.experiments.folder import begin, continue_experiment, table_and_page, write
 from sim.experiments.integrity import check_experiment
 from sim.experiments.paper import Columns, Log, band_figure, outcome_figure
 from sim.experiments.plan import Plan, TrialHosting, make_sweep
@@ -144,7 +144,7 @@ class Experiment:
             UsageError: if the scenario or the run has changed since.
         """
         hosting = options.hosting(self.plan)
-        with contextlib.closing(go_on(self.folder, allow_change=options.allow_change)) as results:
+        with contextlib.closing(continue_experiment(self.folder, allow_change=options.allow_change)) as results:
             _carry_out(results, options, hosting, again=options.again)
             return type(self)(results)
 

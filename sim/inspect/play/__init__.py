@@ -1,11 +1,11 @@
 """Playing a scenario: a person starts, pauses, steps and changes a run on a page in the browser, while it is computed.
 
 The run is an ordinary one, in a thread of its own, with an ordinary run folder. Whether it continues, and how fast, is
-asked between its instants and is no part of it: so nothing of that is on record. What a person changes in it is an
-input, as from a terminal. The page is served by another process, which reads the record.
+asked between its instants and is no part of it, so it is not on record. What a person changes in it is an input, as
+from a terminal. The page is served by another process, which reads the record.
 
     gate      asked by the host between two instants: whether the run continues, and how fast
-    changes   what a person changes in a run: its controls, what is said and decided, and the list of that
+    changes   what a person does in a run: sets controls, talks to agents, decides; and the list of what was done
     player    one run after the other: setup, go, pause, step, speed, stop
     requests  what a window of the page asks for
     pipe      the messages between the process of the run and that of the page

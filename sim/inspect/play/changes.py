@@ -1,4 +1,4 @@
-"""Changes by hand in a played run: its controls, what people say and decide, and the list of all that."""
+"""What people do in a played run: they set controls, talk to agents and decide; and the list of what was done."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -20,10 +20,10 @@ _LONGEST: Final = 300  # characters of the arguments of a call
 
 @attrs.define
 class DoneByHand:
-    """Something that was done by hand.
+    """Something that a person did in a run.
 
     Attributes:
-        what: what, in words.
+        what: a description of it.
         intervention: what does the same as an entry of `interventions`, without its time; None: nothing does.
         time_ns: the simulated nanoseconds at which it was applied; None: not yet.
         refused: why the run refused it; None if it did not.

@@ -196,7 +196,7 @@ class Answer(Request, frozen=True):
 
 
 class Write(Request, frozen=True):
-    """Write what was done by hand as a file.
+    """Write a copy of the scenario that has what people changed, as a file.
 
     Attributes:
         file: its name.

@@ -211,7 +211,7 @@ def play(scenario: Source, options: PlayOptions) -> PlayServer:
         UsageError: if an option is wrong.
         RunError: if the page cannot be served.
     """
-    page = PageProcess(options.port or 0)
+    page = PageProcess(options.port or 0)  # first: it starts while this process loads the scenario
     try:
         player = ScenarioPlayer(scenario, options)
     except BaseException:

@@ -32,8 +32,8 @@ class _Open:
         keyframe: the state of all names before its first event.
         times: for each event, the nanoseconds since `start_ns`.
         actors, topics: the numbers of the actor and of the topic of each event.
-        changes: event (from 0), name, field, new value, again and again.
-        said: event (from 0), kind, source, target, place, again and again; see `Contact`.
+        changes: four entries for each change: event (from 0), name, field, new value.
+        said: five entries for each contact: event (from 0), kind, source, target, place; see `Contact`.
         lines: the events as they are recorded: canonical JSON.
     """
 

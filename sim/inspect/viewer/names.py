@@ -6,6 +6,7 @@ Role = Literal["other", "agent", "channel", "conversation", "user"]
 """What a name stands for."""
 
 ROLES: Final = get_args(Role)
+_AGENT: Final = ROLES.index("agent")
 MOST_NAMES: Final = 50_000
 MOST_TOPICS: Final = 5_000
 REST: Final = "(further names)"
@@ -50,11 +51,11 @@ class NameTable:
 
     def is_agent(self, number: int) -> bool:
         """Return whether a name is that of an agent."""
-        return self.roles[number] == 1
+        return self.roles[number] == _AGENT
 
     def make_agent(self, number: int) -> None:
         """Note that an actor is an agent: it has a loop."""
-        self.roles[number] = 1
+        self.roles[number] = _AGENT
 
 
 class Topics:

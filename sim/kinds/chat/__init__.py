@@ -1,4 +1,6 @@
-"""Chat agents: one for each conversation, with users, personas, permissions, budgets and tools (seed 002).
+"""Chat agents: one for each conversation, with users, personas, permissions, budgets and tools.
+
+`docs/seed_rules.md` lists their rules, each with the test that shows it.
 
 Modules: `settings` (what a scenario says of them), `records` (messages, answers, files, jobs), `service` (all that is
 known, and who answers where), `budget`, `agents` (who answers, and what people do), `steps` (the nine steps from a

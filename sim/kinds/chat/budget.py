@@ -76,7 +76,7 @@ class UserBudgets:
         return None if limit is None else max(0, limit - account.used - account.held)
 
     def check(self, user: User) -> bool:
-        """Return whether a user may ask something: the check of the seed, `used < budget`."""
+        """Return whether a user may ask something: the check of the rule `seed`, `used < budget`."""
         limit, account = self.limit(user), self.account(user)
         return limit is None or account.used < limit
 

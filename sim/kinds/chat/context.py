@@ -1,4 +1,4 @@
-"""The context builder: the prompt for an answer, within a number of tokens (seed 002, step 7)."""
+"""The context builder: the prompt for an answer, within a number of tokens: step 7 of `steps`."""
 
 from collections.abc import Sequence
 from typing import Final

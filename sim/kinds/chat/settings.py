@@ -1,4 +1,7 @@
-"""What a scenario says of chat agents: personas, budgets, modules, the corpus. The defaults are those of seed 002."""
+"""What a scenario says of chat agents: personas, budgets, modules, the corpus.
+
+`docs/seed_rules.md` lists the defaults.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -54,8 +57,8 @@ class BudgetSettings:
     """How many tokens a user may use in a period. With 0, nothing is answered.
 
     Args:
-        rule: `strict`: what a call may use is set aside before it is made, so a budget is never exceeded; `seed`: the
-            check of the seed, which is made once for a message, so that one answer may exceed it.
+        rule: `strict`: what a call may use is set aside before it is made, so a budget is never exceeded; `seed`: it
+            is checked once, before a message is answered, so that one answer may exceed it.
         guest: the tokens of a guest; null: unlimited.
         user: the tokens of a user; null: unlimited.
         admin: the tokens of an admin; null: unlimited.
@@ -75,7 +78,7 @@ class BudgetSettings:
 
 @attrs.frozen(kw_only=True)
 class ChatLimits(LoopLimits):
-    """The limits of one answer, before each model call. The numbers are those of the seed.
+    """The limits of one answer, before each model call.
 
     Args:
         iterations: the most model calls.
@@ -117,7 +120,7 @@ class ChatSettings:
         guest_modules: the modules whose tools may be used where there is no persona.
         tools: the names of further tools, such as `world.transfer`, for personas that have their module.
         rights: whose levels allow a tool: `least`, those of all whose texts are in the prompt, the lowest counts; or
-            `own`, that of the user who asks alone, as in the seed.
+            `own`, that of the user who asks alone.
         budget: the tokens of users.
         limits: the limits of one answer.
         memories: how many semantic memories of a user are in a prompt.

@@ -1,4 +1,4 @@
-"""The answer to a message, in the nine steps of seed 002: `run(IncomingMessage) → AgentResponse`."""
+"""The answer to a message, in nine steps: `run(IncomingMessage) → AgentResponse`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The modules of tools: scheduler, file_manager, code_executor, research, location (seed 002).
+"""The modules of tools: scheduler, file_manager, code_executor, research, location.
 
 What a tool knows of the user and the conversation comes from the runtime. It replaces what a model sends.
 """

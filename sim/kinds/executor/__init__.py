@@ -1,4 +1,6 @@
-"""Goal-based executors: plan, execute, validate, with loop detection, confidence gates and help (seed 003).
+"""Goal-based executors: plan, execute, validate, with loop detection, confidence gates and help.
+
+`docs/seed_rules.md` lists their rules, each with the test that shows it.
 
 Modules: `settings` (what a scenario says of them), `records` (the state of a task, its steps), `service` (all that is
 known, and who works on what), `task_time` (timeouts), `execution` (a task under way, and its calls of models),

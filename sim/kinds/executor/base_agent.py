@@ -1,4 +1,4 @@
-"""The base class of executors (the `BaseAgent` of seed 003): each part of a step can be replaced in a subclass."""
+"""The base class of executors: each part of a step can be replaced in a subclass."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""The loop of an executor: plan → execute → validate → update, until a criterion for the end is met (seed 003).
+"""The loop of an executor: plan → execute → validate → update, until a criterion for the end is met.
 
 One turn of the loop is one action, `execute_step`, so that each step is on record, and the executor can do something
 else while a task waits. The parts of a turn are methods of `BaseAgent`, which a subclass can override.
@@ -125,7 +125,7 @@ def _begin_step(execution: Execution) -> StepDraft:
 
 
 def should_terminate(execution: Execution, validation: ValidationResult | None = None) -> Ending | None:
-    """Return why a task ends now; None if it continues. The criteria are those of the seed, in its order.
+    """Return why a task ends now; None if it continues. The criteria are tried in the order of `Ending`.
 
     Args:
         execution: the execution.

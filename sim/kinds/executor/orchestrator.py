@@ -1,4 +1,4 @@
-"""The orchestrator: it passes on the calls of tools, evaluates confidence, and asks people (seed 003).
+"""The orchestrator: it passes on the calls of tools, evaluates confidence, and asks people.
 
     executor → orchestrator → access → tool → audit → orchestrator → executor
 
@@ -135,7 +135,7 @@ def _ask_specialist(execution: Execution, action: PlannedAction) -> str | None:
         made = executors.add(
             ORCHESTRATOR, f"help-{state.task_id}", task, depends_on=(), parent=state.number, helps=state.number
         )
-    except Refused:
+    except Refused:  # there are too many open tasks: the next way is tried, which is to ask a person
         return None
     executors.counts["help"] += 1
     executors.wait_for(state, made)

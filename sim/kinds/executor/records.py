@@ -1,4 +1,4 @@
-"""The records of executions: the state of a task, its steps, and what they consist of (seed 003)."""
+"""The records of executions: the state of a task, its steps, and what they consist of."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NotRequired, TypedDict
@@ -15,7 +15,7 @@ FinalStatus = Literal["success", "failed", "escalated"]
 Ending = Literal[
     "criteria_met", "max_steps", "loop_detected", "escalation", "timeout", "cost_limit", "no_model", "dependency",
 ]  # fmt: skip
-"""Why an execution ended. The first six are those of the seed.
+"""Why an execution ended. `docs/seed_rules.md` has the rules of the first six.
 
 - `criteria_met`: all criteria are met;
 - `max_steps`: all steps are used;
@@ -432,7 +432,7 @@ class ToolExecution:
 
 @attrs.define
 class TaskState:
-    """The state of a task under way, with all that happened: the full audit state of the seed.
+    """The state of a task under way, with all that happened, so that an audit needs nothing else.
 
     Attributes:
         number: the number of the task on the board.

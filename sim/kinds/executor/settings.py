@@ -1,4 +1,4 @@
-"""What a scenario says of executors: their tasks, projects and limits. The defaults are those of seed 003."""
+"""What a scenario says of executors: their tasks, projects and limits. `docs/seed_rules.md` lists the defaults."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -181,7 +181,7 @@ class ExecutorsSettings:
         timeout: the longest time of a task, without waiting for people and help.
         cost_limit: the most money for the calls of models of a task.
         cost_rule: `strict`: an answer can be as long as the cost limit allows, and a call that could exceed it is not
-            made; `seed`: the check of the seed, which is made once for a step, so that one step may exceed it.
+            made; `seed`: it is checked once, before a step, so that one step may exceed it.
         attempts: how often a step is tried, each time in another way.
         backoff: the wait after the first attempt is twice this; after each further one it is twice as long.
         limits: the limits of planning one step.

@@ -1,4 +1,4 @@
-"""The SQL views of executions: the two tables of seed 003, and the files of the workspace."""
+"""The SQL views of executions: their history with all steps, single steps, and the files of the workspace."""
 
 from sim.record.views import VIEWS
 

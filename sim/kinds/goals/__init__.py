@@ -1,4 +1,6 @@
-"""Goals, tasks and user agents: assistants that work for people (seed 001).
+"""Goals, tasks and user agents: assistants that work for people.
+
+`docs/seed_rules.md` lists their rules, each with the test that shows it.
 
 Modules: `kinds` (what each kind can do), `settings` (what a scenario says of them), `records` and `service` (all that
 is known of them), `agents` and `orchestrator` (one run), `prompts` and `texts`, `tools`, `retry`, `session_archive`

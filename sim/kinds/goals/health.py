@@ -1,4 +1,4 @@
-"""The health monitor: an agent that looks after stuck runs, stale agents and paused tasks (seed 001)."""
+"""The health monitor: an agent that looks after stuck runs, stale agents and paused tasks."""
 
 from collections import Counter
 from collections.abc import Mapping

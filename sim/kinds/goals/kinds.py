@@ -1,5 +1,6 @@
-"""The kinds of agents of seed 001, as capabilities: no code asks for the kind of an agent, only for what it can do.
+"""The kinds of agents that work for people, as capabilities.
 
+No code asks for the kind of an agent, only for what it can do.
 `define_agent_kind` makes a kind known, with its family. A package outside this one can bring kinds of its own.
 """
 

@@ -1,4 +1,4 @@
-"""The orchestrator: one run of an agent is one action, `orchestrate` (seed 001).
+"""The orchestrator: one run of an agent is one action, `orchestrate`.
 
 A run takes in what is pending, builds the context (messages, notes, learnings, summaries), and lets the engine work:
 model → tools → results → model. What the model says between tools is in its history only; the person sees messages that

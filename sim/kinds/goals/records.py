@@ -8,7 +8,7 @@ from sim.kernel.codec import Json, JsonObject
 from sim.kinds.goals.kinds import AgentKind, Stage
 
 Reason = Literal["message", "start", "child_ended", "retry", "agent_check_in", "feed_generation"]
-"""Why an agent runs. The last two are the `type` of a context in the seed: they choose the message to the model."""
+"""Why an agent runs. The last two are contexts of the feed: they choose the message to the model."""
 
 
 @attrs.frozen
@@ -130,7 +130,7 @@ class GoalAgent:
 
     @property
     def runtime_state(self) -> dict[str, Json]:
-        """The execution lock, as the seed names its parts."""
+        """The execution lock, with the names of its parts that `sim show RUN runtime` prints."""
         job = self.job
         return {
             "orchestrator_running": job is not None,

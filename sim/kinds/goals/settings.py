@@ -1,4 +1,4 @@
-"""What a scenario says of goals, tasks and user agents. The defaults are the numbers of seed 001."""
+"""What a scenario says of goals, tasks and user agents. `docs/seed_rules.md` lists the defaults."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,6 @@
-"""Employees that follow standard operating procedures (seed 000).
+"""Employees that follow standard operating procedures.
+
+`docs/seed_rules.md` lists their rules, each with the test that shows it.
 
 Modules: `settings` (what a scenario says of them), `service` (all that they know), `employee` and `cycle` (survey,
 assess, prioritize, execute, report), `watchers`, `worker` (does steps), `jobs` (recurring jobs), `channels` and `texts`

@@ -1,4 +1,4 @@
-"""The cycle of an employee: survey → assess → prioritize → execute → report (seed 000).
+"""The cycle of an employee: survey → assess → prioritize → execute → report.
 
 One cycle is one action, `work_cycle`. It makes the tasks of all watchers that are due, but takes at most one *major*
 action: it makes a task from a trigger, or has a worker do the next step of a task.

@@ -1,4 +1,4 @@
-"""Employees: agents that look after their domain in cycles, as seed 000 describes them.
+"""Employees: agents that look after their domain in cycles.
 
 An employee keeps nothing between two cycles. What it knows is in the services of tasks, memories and procedures.
 """

@@ -1,7 +1,7 @@
 """Heartbeats: who is expected to show signs of work, and the warning when there are none.
 
 Employees, recurring jobs and step workers are watched over alike. A warning comes when twice the interval has passed
-without a heartbeat (the rule of the seed document), whatever state the agent is in, also if it has stopped.
+without a heartbeat, whatever state the agent is in, also if it has stopped.
 """
 
 from collections.abc import Callable

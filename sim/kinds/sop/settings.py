@@ -40,7 +40,7 @@ def _require_number(name: str, value: Any) -> None:
 
 Design = Literal["cycle", "clock_only", "event_driven", "stateless", "many_actions"]
 """How employees work: in cycles that clock and triggers start; in cycles by the clock alone, one action an interval,
-as the seed document has it; or in one of the ways that it rejected."""
+as they were designed first (`docs/seed_rules.md`); or in one of the ways that this design rejected, to compare them."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""The texts that employees and their jobs post, as seed 000 has them."""
+"""The texts that employees and their jobs post."""
 
 from sim.kernel.duration import NS, to_text
 
@@ -83,6 +83,6 @@ def spelled(time_ns: int) -> str:
 
 
 def short(time_ns: int) -> str:
-    """Return a time as the seed shortens it: `15 min`; one that is not in whole minutes as given: `90s`."""
+    """Return a time in minutes, such as `15 min`, or as a duration if it is not a whole number of them: `90s`."""
     minutes, rest = divmod(time_ns, MINUTE_NS)
     return to_text(time_ns) if rest or not minutes else f"{minutes} min"

@@ -1,4 +1,4 @@
-"""Step workers: agents that do the steps of tasks one at a time, as in the job queue of seed 000."""
+"""Step workers: agents that do the steps of tasks one at a time, from one queue for all of them."""
 
 import attrs
 

@@ -177,7 +177,7 @@ class BatchJobs:
             await self._api.delete(file)
 
     async def _patiently(self, note: Note, work: Callable[[], Awaitable[T]]) -> T:
-        """Do work at the endpoint, again and again as long as it cannot be reached.
+        """Do work at the endpoint, and repeat it until the endpoint can be reached.
 
         Raises:
             ModelError: of the kind `not_found`, if the endpoint does not have what the work is about.

@@ -141,7 +141,7 @@ class SyncDriver:
         while not self._halted:
             for _ in range(min(_AT_ONCE, len(self._queue))):
                 self._offer(self._queue.popleft())
-            if self._go_on():
+            if self._make_progress():
                 await sleep_ns(0)
             elif self.metrics.in_flight:
                 await self._news.wait()
@@ -279,7 +279,7 @@ class SyncDriver:
 
     # -- the time of the world
 
-    def _go_on(self) -> bool:
+    def _make_progress(self) -> bool:
         """Advance the world, then run the next shared action; return whether there was progress."""
         before = self._low_watermark, self._base_ns
         self._advance()
@@ -357,7 +357,9 @@ class SyncDriver:
     def _take(self, actor: Actor, work: Work, alone: float) -> None:
         """Run work that an agent has handed over, such as a model call, in service time."""
         process = self._processes[actor.name]
-        if self._acting is not process:  # the world woke the agent in the middle of its iteration
+        if self._acting is not process:
+            # The world woke the agent in the middle of its iteration, so the process was away, and counted at no tick.
+            # It is busy at the tick of the present from now on, which keeps the low watermark from passing it.
             process.time_ns, process.delta = self._kernel.now, _ACTING
             self._frontier.enter(process, process.time_ns // self._period_ns, ProcessState.BUSY)
             self._stands_still(process, process.step)

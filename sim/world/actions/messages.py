@@ -99,7 +99,7 @@ def send_later(
     """Send after a delay. The sender does not wait for room: a refusal is recorded as `message.refused`.
 
     A message takes its counter of the sender, and is on record, when it is sent. What happens when it arrives is caused
-    by its receiver: the keys of the sender must not tell what has become of others in the meantime.
+    by its receiver: the keys of the sender must not depend on what others did in the meantime.
     """
     kernel = world.kernel
     source, due = kernel.acting(), kernel.now + delay_ns

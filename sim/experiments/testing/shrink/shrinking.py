@@ -90,8 +90,10 @@ class Shrinker:
         self._text = joined(self._text, LONGEST_LINE, lambda new: _meaning(new) == meaning)
         if spans(self._text).at(("until",)) is None:
             self._simplified.pop("until", None)  # it was made shorter, and then removed
-        now = tuple(f"{place}: {old} -> {new}" for place, (old, new) in self._simplified.items() if old != new)
-        return Shrunk(self._text, _removed(self._first, self._text), now, self._judge.runs, complete=self._complete)
+        pairs = self._simplified.items()  # a value that was changed twice may be the first one again
+        simplified = tuple(f"{place}: {old} -> {new}" for place, (old, new) in pairs if old != new)
+        removed = _removed(self._first, self._text)
+        return Shrunk(self._text, removed, simplified, self._judge.runs, complete=self._complete)
 
     def _accept(self, text: str) -> bool:
         """Take a smaller text, if it still has the fault."""
