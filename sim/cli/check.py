@@ -15,7 +15,8 @@ from sim.cli.run import find_and_allow
 from sim.kernel.codec import JsonObject
 from sim.kernel.duration import to_text
 from sim.scenario import Scenario, load
-from sim.scenario.assembly.build import build, check_families, family_named_by
+from sim.scenario.assembly.build import build
+from sim.scenario.assembly.kind_checks import check_families, family_named_by
 from sim.scenario.lost_events import may_lose_events
 from sim.scenario.never import never_happens
 

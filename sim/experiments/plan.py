@@ -19,7 +19,7 @@ from sim.kernel.codec import Json, decode_as, encode
 from sim.record.files import Mode
 from sim.runner.options import MAX_SEED, Decisions, Hosting, taking
 from sim.scenario import Scenario, load
-from sim.scenario.assembly.build import check_families, check_kinds
+from sim.scenario.assembly.kind_checks import check_families, check_kinds
 from sim.scenario.digest import scenario_digest
 from sim.scenario.live_changes import check_state_variables
 from sim.scenario.overrides import FILE, parse_all

@@ -9,7 +9,7 @@ from sim.base.expressions import did_you_mean
 from sim.base.extras import installed, need
 from sim.base.text import of_error
 from sim.kernel.codec import decode, encode
-from sim.record.files import Table
+from sim.record.database import Table
 
 Library = Literal["pandas", "polars", "arrow"]
 Frame = Any

@@ -22,19 +22,8 @@ from sim.kernel.levels import LACKS, level_of
 from sim.kernel.rows import RecordedEvent
 from sim.record.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.record.contents import content_hash, join
-from sim.record.files import (
-    DATABASE,
-    GIVEN,
-    MODES,
-    SCENARIO,
-    Database,
-    Mode,
-    Table,
-    being_written,
-    is_settled,
-    recover,
-    slug,
-)
+from sim.record.database import Database, Table
+from sim.record.files import DATABASE, GIVEN, MODES, SCENARIO, Mode, being_written, is_settled, recover, slug
 from sim.record.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.record.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.record.integrity import Integrity, judge

@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from sim.actors import Agent, AgentLoop
-from sim.scenario.assembly.build import AgentFactory
+from sim.scenario.assembly.agent_factory import AgentFactory
 from sim.scenario.schema import Agent as Entry
 
 

@@ -15,7 +15,7 @@ from sim.agents.family import FAMILIES
 from sim.base.errors import ScenarioError
 from sim.llm import Access
 from sim.scenario import loads
-from sim.scenario.assembly.build import check_families
+from sim.scenario.assembly.kind_checks import check_families
 from sim.world.section import SECTIONS
 from tests.docs.terminals import blocks
 from tests.llm.endpoint import Endpoint, Reply, Seen, fitting

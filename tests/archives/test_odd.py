@@ -553,7 +553,8 @@ def test_no_other_module_draws():
         "kinds/feed/user.py",
         "llm/providers/scripted.py", "llm/providers/simulated.py", "llm/service.py", "llm/sim_clock.py",  # models
         "runner/interventions.py", "scenario/assembly/live_parameters.py",  # interventions
-        "scenario/assembly/build.py", "scenario/assembly/place_variables.py",  # values at the start, tables, places
+        "scenario/assembly/agent_factory.py",  # values at the start, tables
+        "scenario/assembly/place_variables.py",  # values of places at the start
         "runner/tick.py",  # the order of turns
         "runner/sync/restricted_world.py", "world/world.py",  # give draws to others
         "experiments/testing/cases.py",  # failures that tests inject

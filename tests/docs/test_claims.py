@@ -41,7 +41,7 @@ from sim.record import frames, inbox, unfinished, zip_archives
 from sim.record.lanes import Lanes
 from sim.runner import interventions
 from sim.scenario import actions, graph_files, load, population, symbols, yaml_tree
-from sim.scenario.assembly import build
+from sim.scenario.assembly import agent_factory
 from sim.scenario.schema import MOST_RECORDED
 from sim.tools import mcp, mcp_transport, sandbox
 from sim.tools.process import ProcessLimits
@@ -146,10 +146,10 @@ NUMBERS = [
     ("docs/record.md", r"counts them in runs of at most ([\d,]+) events", [show.MOST_COMPARED]),
     ("docs/record.md", r"A result has at most (\d+) MiB", [effect_tasks.LARGEST_RESULT / MIB]),
     ("docs/record.md", r"The hash of a run is built from (\d+) lanes", [Lanes.count]),
-    ("docs/record.md", r"the most living agents more than at the start \(([\d,]+)\)", [build._MAX_SPAWNED]),
+    ("docs/record.md", r"the most living agents more than at the start \(([\d,]+)\)", [agent_factory.MAX_SPAWNED]),
     ("docs/scenario.md", r"has at most (\d) MB and ([\d,]+) values", [yaml_tree.MAX_BYTES / 1e6, yaml_tree.MAX_NODES]),
     ("docs/scenario.md", r"may not write it; over (\d) MB", [artifacts._MAX_CONTENT / 1e6]),
-    ("docs/scenario.md", r"more than (\d+) agents", [build._MAX_SPAWNED]),
+    ("docs/scenario.md", r"more than (\d+) agents", [agent_factory.MAX_SPAWNED]),
     ("docs/scenario.md", r"`count` \| 0 to (\d+)", [population.MAX_AGENTS]),
     ("docs/scenario.md", r"a list of up to (\d+)\.", [actions._MOST]),
     ("docs/scenario.md", r"and is asked up to (three) times", [ask.ASKS]),

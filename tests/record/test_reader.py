@@ -189,7 +189,7 @@ _ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELE
 )
 def test_results_of_queries_are_bounded(folder, monkeypatch, sql, sentence):
     """Endless rows, and values that a function makes as long as it likes, end a query; the run can be read on."""
-    monkeypatch.setattr("sim.record.files.MOST_RESULT", 10**6)
+    monkeypatch.setattr("sim.record.database.MOST_RESULT", 10**6)
     with open_run(folder) as run:
         for read in (run.query, run.table):
             with pytest.raises(UsageError, match=sentence):

@@ -9,7 +9,7 @@ import pytest
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.scenario import loads
-from sim.scenario.assembly.build import check_families
+from sim.scenario.assembly.kind_checks import check_families
 from sim.scenario.never import never_happens
 
 SOURCES = Path(__file__).parents[2] / "sim"

@@ -4,7 +4,8 @@ import pytest
 
 from sim.base.errors import ScenarioError
 from sim.scenario import loads
-from sim.scenario.assembly.build import build, check_families
+from sim.scenario.assembly.build import build
+from sim.scenario.assembly.kind_checks import check_families
 from sim.tools import Tools
 from sim.tools.process import sandbox_fault
 from sim.tools.rights import Rights

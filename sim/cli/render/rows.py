@@ -12,7 +12,7 @@ from sim.cli.render.output import print_json, say
 from sim.cli.render.prompts import Rows
 from sim.cli.render.table import print_rows, print_table
 from sim.record import StoredRun
-from sim.record.files import limit_memory
+from sim.record.database import limit_memory
 from sim.record.frames import json_rows
 
 

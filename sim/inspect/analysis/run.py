@@ -18,7 +18,7 @@ from sim.inspect.viewer.sections.states import StateTimes
 from sim.kernel import Duration
 from sim.kernel.codec import JsonObject
 from sim.record import StoredRun, run_folder, summary
-from sim.record.files import Database
+from sim.record.database import Database
 from sim.record.frames import Frame, Library, frame
 from sim.record.reader import QUERY_SECONDS
 from sim.runner.branching import end_of

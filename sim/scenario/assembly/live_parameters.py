@@ -16,7 +16,8 @@ from sim.agents import PolicyAgent
 from sim.base.errors import LimitError, ScenarioError, UsageError
 from sim.base.expressions import Expression, did_you_mean
 from sim.scenario import schema
-from sim.scenario.assembly.build import EvaluatedFor, Simulation
+from sim.scenario.assembly.agent_factory import EvaluatedFor
+from sim.scenario.assembly.build import Simulation
 from sim.scenario.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.scenario.live_changes import StateChange, merged, read_changes, symbols_of
 from sim.scenario.overrides import GIVEN, Override

@@ -10,7 +10,7 @@ from sim.base.errors import UsageError
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError, Functions, Names
 from sim.kernel.codec import Json
 from sim.kernel.rng import Draws
-from sim.scenario import schema
+from sim.scenario import place_schema
 from sim.scenario.values import ValueTemplate
 from sim.world import World
 from sim.world.place_variables import Compute, PlaceRule, PlaceVariables
@@ -24,7 +24,7 @@ class _Subject:
     rng: Draws
 
 
-def make_variables(world: World, places: schema.Places | None, toolbox: Toolbox) -> PlaceVariables | None:
+def make_variables(world: World, places: place_schema.Places | None, toolbox: Toolbox) -> PlaceVariables | None:
     """Return the variables of the places of a scenario, or None.
 
     Args:
@@ -56,7 +56,7 @@ def make_variables(world: World, places: schema.Places | None, toolbox: Toolbox)
     return PlaceVariables(world.kernel, values, constants, rules, places.every)
 
 
-def _rule(world: World, rule: schema.PlaceRule, toolbox: Toolbox) -> PlaceRule:
+def _rule(world: World, rule: place_schema.PlaceRule, toolbox: Toolbox) -> PlaceRule:
     always = rule.when.text in ("true", "True")
     when = None if always else _compute(world, rule.when, toolbox)
     return PlaceRule(when, {name: _compute(world, value, toolbox) for name, value in rule.set.items()})

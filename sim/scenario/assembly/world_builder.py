@@ -8,7 +8,7 @@ from sim.base.expressions import PURE_FUNCTIONS
 from sim.base.shown import Keywords
 from sim.kernel.codec import Raw, freeze
 from sim.resources import Container, Limit, Pool, PreemptiveResource, PriorityResource, Rate, Resource, Store, to_micro
-from sim.scenario import schema, units
+from sim.scenario import place_schema, schema, units
 from sim.scenario.assembly.space import make_space
 from sim.scenario.values import ValueTemplate
 from sim.world import Places, World
@@ -107,14 +107,14 @@ def _pool(world: World, name: str, pool: schema.Pool) -> Pool:
             return store
 
 
-def make_places(places: schema.Places | None) -> Places | None:
+def make_places(places: place_schema.Places | None) -> Places | None:
     """Return the places of a scenario, or None."""
     if places is None:
         return None
     if places.loaded is not None:
         graph = places.loaded.graph
         shortest: dict[tuple[str, str], int] = {}
-        for a, b, time in schema.travel_times(graph, places.travel_time, places.length):
+        for a, b, time in place_schema.travel_times(graph, places.travel_time, places.length):
             pair = (b, a) if (b, a) in shortest else (a, b)  # of several edges between two places, the fastest counts
             shortest[pair] = min(time, shortest.get(pair, time))
         return Places(graph.nodes, [(*pair, time) for pair, time in shortest.items()], graph.about, graph.edges)
@@ -128,14 +128,14 @@ def make_places(places: schema.Places | None) -> Places | None:
     return Places(places.nodes or (), edges)
 
 
-def _stocks(world: World, places: schema.Places | None) -> Stocks | None:
+def _stocks(world: World, places: place_schema.Places | None) -> Stocks | None:
     if places is None or places.stock is None or world.places is None:
         return None
     capacities = {node: _capacity(places, node, index) for index, node in enumerate(world.places.nodes)}
     return Stocks(world.kernel, capacities, places.stock.growth, places.stock.every)
 
 
-def _capacity(places: schema.Places, node: str, index: int) -> float:
+def _capacity(places: place_schema.Places, node: str, index: int) -> float:
     """Return the capacity of a place; in a grid, `x` and `y` are its column and row.
 
     Raises:

@@ -4,7 +4,7 @@ import pytest
 
 from sim.base.errors import ScenarioError, UsageError
 from sim.scenario import loads
-from sim.scenario.assembly.build import check_families
+from sim.scenario.assembly.kind_checks import check_families
 from tests.agents.sop.company import JOBS, PEOPLE
 
 STEPS = "steps: [{name: call, post: {text: called}}]"
