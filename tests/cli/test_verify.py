@@ -75,6 +75,28 @@ def test_no_run(sim, tiny):
     assert sim("verify", "nothing").code == 2
 
 
+@pytest.mark.parametrize(
+    ("target", "options", "said"),
+    [
+        ("run", ["--replay"], "--replay, --own and --python are for archives"),
+        ("run", ["--own"], "--replay, --own and --python are for archives"),
+        ("archive", ["--own"], "--own is for --replay"),
+        ("archive", ["--python", "3.13"], "--python is for --replay"),
+        ("archive", ["--replay", "--python", "-3"], "neither a version nor a path of a Python"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_anything_is_read(sim, run, tmp_path, target, options, said):
+    """What repeats an archive is refused for a run, and without `--replay`; the file itself was not opened for it."""
+    archive = tmp_path / "x.zip"
+    archive.write_bytes(b"this is no archive")
+
+    done = sim("verify", run if target == "run" else archive, *options)
+
+    assert done.code == 2
+    assert said in done.err
+    assert "hint:" in done.err
+
+
 def test_a_copy_of_the_database_alone(sim, run, tmp_path):
     """The database of a finished run can be shown alone; what cannot be checked without the other files is said, and is
     as much a failed check for a reader as it is for `verify`.

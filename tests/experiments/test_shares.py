@@ -119,6 +119,13 @@ def test_the_command_prints_it(folder):
         code, _, err = command("report", folder, "variance", *words)
         assert code == 2
         assert said in err
+    for words, said in (
+        (["results", "--to", folder.parent / "x.txt"], "results need a format"),
+        (["candidates", "--to", folder.parent / "x.csv"], "only a fit has candidates"),
+    ):
+        code, _, err = command("export", folder, *words)
+        assert code == 2
+        assert said in err
     code, _, err = command("report", folder, "sensitivity", "--across", "persona=first,second")
     assert code == 2
     assert "--across is about variance" in err

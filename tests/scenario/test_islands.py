@@ -202,6 +202,7 @@ POOL = "pools: {barn: {kind: container}}\n"
         (MANY % ("noop", 1, "noop") + "execution: {use_autonomous_loops: false}\n", 15, "in tick mode"),
         (MANY % ("noop", 1, "noop") + "execution: {health: {}}\n", 15, "execution.health cannot be"),
         ((MANY % ("noop", 1, "noop")).replace("[farmer, shop]", "[farmer, shop, clerk]"), 3, "lives on north already"),
+        ("name: x\nuntil: 1h\nislands: {latency: 10s}\nagents: [{name: a}]\n", 3, "expected `of` or `by`"),
         ((MANY % ("noop", 1, "noop")).replace("17s", "5s"), 3, "5s is shorter than 10s, the latency of the islands"),
         ((MANY % ("noop", 1, "noop")).replace("news:", "task.done:"), 3, "only the simulation itself publishes it"),
         (

@@ -398,6 +398,22 @@ def test_a_model_reacts_by_calling_tools(tmp_path):
     assert ran(MODELLED, tmp_path, backend="trio").hash == result.hash
 
 
+def test_a_user_whose_model_fails_has_not_reacted_and_looks_again(tmp_path):
+    """A model that fails is a refused visit with its reason, without a vote; the user visits the feed again later."""
+    failing = MODELLED.replace("{use: feed, say: done}", "{use: feed, fail: content}")
+    assert failing != MODELLED
+    result = ran(failing.replace("news*bridge", "no such post"), tmp_path)
+    failed = (
+        "SELECT actor, data ->> '$.error' FROM events WHERE topic = 'action.visit_feed' AND NOT data ->> '$.success'"
+    )
+    reasons = rows(result, failed)
+    assert {name for name, _ in reasons} == {f"reader-{n}" for n in (1, 2, 3)}
+    assert all(reason.startswith("no reaction: ") for _, reason in reasons)
+    assert len(reasons) > 3
+    assert rows(result, "SELECT * FROM votes") == []
+    assert result.status == "finished"
+
+
 def test_a_post_is_one_line_of_a_prompt():
     """A line break in a post, a topic or a state variable does not begin a line that looks like another post."""
     post = {"post": 1, "author": "a", "via": None, "topic": "t", "age": 0, "likes": 0, "dislikes": 0, "reposts": 0}
