@@ -50,7 +50,7 @@ class PersonAnswer:
     refused: str | None = None
 
 
-class Given(TypedDict, total=False):
+class InputData(TypedDict, total=False):
     """What an input carries; which keys it has follows from its kind.
 
     Attributes:
@@ -99,7 +99,7 @@ class Inputs:
         world.kernel.placed["effect.doubt"] = self.hold
         world.kernel.addressee = _addressee
 
-    def publish(self, data: Given) -> str | None:
+    def publish(self, data: InputData) -> str | None:
         """Publish an event, unless it has too much data, or its topic is reserved for the simulation."""
         try:
             _check_event(data)
@@ -108,12 +108,12 @@ class Inputs:
             return str(error)
         return None
 
-    def wake(self, data: Given) -> None:
+    def wake(self, data: InputData) -> None:
         """Wake a sleeping agent."""
         if loop := self._loop(data["agent"]):
             loop.wake()
 
-    def sleep(self, data: Given) -> str | None:
+    def sleep(self, data: InputData) -> str | None:
         """Put an agent to sleep."""
         loop = self._loop(data["agent"])
         if loop is None or loop.state in _ENDED:
@@ -124,7 +124,7 @@ class Inputs:
             return str(error)
         return None
 
-    def alive(self, data: Given) -> str | None:
+    def alive(self, data: InputData) -> str | None:
         """Set whether an agent is alive, which stops it if it is not."""
         loop = self._loop(data["agent"])
         if loop is None:
@@ -132,7 +132,7 @@ class Inputs:
         loop.agent.alive = data["alive"]
         return None
 
-    def pause(self, data: Given) -> str | None:
+    def pause(self, data: InputData) -> str | None:
         """Pause an agent until `resume`."""
         loop = self._loop(data["agent"])
         if loop is None or loop.state in _ENDED:
@@ -140,7 +140,7 @@ class Inputs:
         loop.pause()
         return None
 
-    def resume(self, data: Given) -> str | None:
+    def resume(self, data: InputData) -> str | None:
         """End the pause of an agent."""
         loop = self._loop(data["agent"])
         if loop is None or loop.state in _ENDED:
@@ -166,7 +166,7 @@ class Inputs:
             ended |= loop.end_pause()
         return None if ended else "nothing is paused"
 
-    def stop_all(self, data: Given | None) -> Actor | None:
+    def stop_all(self, data: InputData | None) -> Actor | None:
         """Stop all agents, each after its current iteration, if there is one; with a timeout, return who waits."""
         world = self._manager.world
         world.on_hold = False  # otherwise an iteration that takes time would never end
@@ -175,11 +175,11 @@ class Inputs:
             return None
         return world.spawn("stop all", self._manager.stop_all(to_duration(data["timeout_ns"])))
 
-    def stop_at(self, data: Given) -> None:
+    def stop_at(self, data: InputData) -> None:
         """Begin to stop all agents at a simulated time."""
         self._manager.request_stop_at(data["time_ns"])
 
-    def start(self, data: Given) -> None:
+    def start(self, data: InputData) -> None:
         """Start a stopped agent; one that is stopping starts when it has stopped.
 
         With a delay it is `AgentLoop.start`, which leaves an agent that is not alive as it is.
@@ -201,7 +201,7 @@ class Inputs:
             loop.warn_if_started()
         self._manager.start(loop, delay_ns=delay_ns or 0)
 
-    def create_loop(self, data: Given) -> None:
+    def create_loop(self, data: InputData) -> None:
         """Create an agent of a registered kind and start it; record a refusal with its reason."""
         world = self._manager.world
         try:
@@ -211,7 +211,7 @@ class Inputs:
         else:
             self._manager.start(loop)
 
-    def spawn(self, data: Given) -> None:
+    def spawn(self, data: InputData) -> None:
         """Start copies of an entry of the scenario; record a refusal with its reason."""
         world = self._manager.world
         try:
@@ -219,16 +219,16 @@ class Inputs:
         except Refused as refusal:
             world.kernel.report(AgentRefused(agent=data["agent"], reason=str(refusal)))
 
-    def remove_loop(self, data: Given) -> None:
+    def remove_loop(self, data: InputData) -> None:
         """Stop an agent and remove it from the world."""
         if self._loop(data["agent"]):
             self._manager.remove_loop(data["agent"])
 
-    def send(self, data: Given) -> str | None:
+    def send(self, data: InputData) -> str | None:
         """Deliver a message from the host to an agent; record a refusal with its reason."""
         return self._deliver("host", data["agent"], data["topic"], data["data"])
 
-    def tell(self, data: Given) -> str | None:
+    def tell(self, data: InputData) -> str | None:
         """Deliver the words of a person to an agent; record a refusal with its reason."""
         if PERSON in self._manager.world.agents:
             return f"an agent is called {PERSON!r}, so its messages would look like those of a person"
@@ -241,13 +241,13 @@ class Inputs:
             world.kernel.report(MessageRefused(reason=why, to=agent_id, topic=topic))
         return why
 
-    def person(self, data: Given) -> None:
+    def person(self, data: InputData) -> None:
         """Apply what a person asked for in the inbox of the run, and keep the outcome."""
         world = self._manager.world
         why = world.kernel.inputs[data["kind"]](data["data"])
         self._manager.answers[data["row"]] = PersonAnswer(world.kernel.now, why if isinstance(why, str) else None)
 
-    def stop(self, data: Given) -> Actor | str | None:
+    def stop(self, data: InputData) -> Actor | str | None:
         """Stop an agent after its current iteration, if there is one; with a timeout, return who waits for it."""
         loop = self._loop(data["agent"])
         if "timeout_ns" in data:
@@ -260,19 +260,19 @@ class Inputs:
         loop.agent.shutdown()
         return None
 
-    def hold(self, data: Given) -> None:
+    def hold(self, data: InputData) -> None:
         """Hold an effect whose outcome a crash made unknown: its outcome is not awaited until a person decides."""
         handle = self._ticket(data)
         if handle is not None and not handle.held:
             self._effects.hold(handle)
 
-    def doubt(self, data: Given) -> None:
+    def doubt(self, data: InputData) -> None:
         """Pause the agent of a held effect until a person decides."""
         handle = self._ticket(data)
         if handle is not None and handle.held and (loop := self._loop(handle.actor.name)):
             loop.await_approval(f"effect {handle.ordinal}")
 
-    def decision(self, data: Given) -> None:
+    def decision(self, data: InputData) -> None:
         """Apply the decision of a person about an in-doubt effect: retry it, or settle it as done or failed."""
         handle = self._ticket(data)
         if handle is None or not handle.held:
@@ -296,7 +296,7 @@ class Inputs:
     def _loop(self, agent_id: str) -> "AgentLoop | None":
         return self._manager.get_loop(agent_id)
 
-    def _ticket(self, data: Given) -> EffectHandle | None:
+    def _ticket(self, data: InputData) -> EffectHandle | None:
         return self._effects.in_flight.get((data["actor"], data["ordinal"]))
 
 

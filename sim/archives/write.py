@@ -146,7 +146,7 @@ def _trials(folder: Path) -> dict[str, bytes | Path]:
     """Return the files of the runs of recorded trials.
 
     Raises:
-        UsageError: if an archive cannot have so many.
+        UsageError: if an archive cannot have as many files.
     """
     with contextlib.closing(Results(folder)) as results:
         names = sorted({figures["run"] for _, _, figures, *_ in results.trials() if figures["run"]})

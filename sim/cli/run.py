@@ -79,7 +79,7 @@ def host_options(command: Command) -> Command:
 @click.option(
     "--shards",
     metavar="N[@ray]",
-    help="Run the islands of the scenario in so many processes, also of --ray. The hash is that of one process.",
+    help="Run the islands of the scenario in N processes, also of --ray. The hash is that of one process.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress; at the end print the run folder only.")
 @click.option("--live", is_flag=True, help="Show a live display of agents, rates, limits and latest events.")

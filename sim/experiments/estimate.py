@@ -81,7 +81,7 @@ def mean_of(values: Sequence[float]) -> float:
 
 
 def _errors(count: float, values: Sequence[float]) -> float:
-    """Return so many standard errors of the mean of values; the largest float if it is more."""
+    """Return a multiple of the standard error of the mean of values; the largest float if it is more."""
     try:
         return min(count * statistics.stdev(values) / math.sqrt(len(values)), sys.float_info.max)
     except OverflowError:

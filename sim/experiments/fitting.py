@@ -168,7 +168,7 @@ class Fit:
         return tuple(loss_of(target, own, fit.loss) if whole else None for target, own in pairs)
 
     def is_done(self, number: int, count: int) -> bool:
-        """Return whether so many of the first seeds of a candidate are done, or it needs none."""
+        """Return whether a number of the first seeds of a candidate are done, or it needs none."""
         one = self.candidates[number]
         return one.same_as is not None or one.done >= count
 

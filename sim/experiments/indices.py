@@ -67,7 +67,7 @@ def size_text(method: Method, inputs: int, samples: int, *, second_order: bool) 
 
 
 def check_size(method: Method, samples: int) -> None:
-    """Check that a design can have so many samples.
+    """Check that a design can have a number of samples.
 
     Raises:
         UsageError: if it cannot.

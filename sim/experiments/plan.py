@@ -560,7 +560,7 @@ def check_seeds(first: int, count: int, precision: Precision | None) -> None:
 
 
 def check_trials(points: int, count: int, precision: Precision | None) -> None:
-    """Check that there are not too many trials: so many combinations or arms, each with so many seeds at most.
+    """Check that there are not too many trials: the combinations or arms, times the most seeds of each.
 
     Raises:
         UsageError: if there are.

@@ -47,7 +47,7 @@ class Samples:
 
 
 def _kept(count: int, step: int) -> list[int]:
-    """Return the places of those of so many samples that are kept: every `step`-th, and the last one."""
+    """Return the places of the samples that are kept, of a number of samples: every `step`-th, and the last one."""
     return [place for place in range(count) if place % step == 0 or place == count - 1]
 
 

@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 
 
 def _spread(sequence: Sequence[_T], most: int) -> tuple[_T, ...]:
-    """Return at most so many of a sequence, evenly chosen, with the first and the last."""
+    """Return at most a number of items of a sequence, evenly chosen, with the first and the last."""
     count = len(sequence)
     places = (
         sorted({round(place * (count - 1) / (most - 1)) for place in range(most)}) if count > most else range(count)

@@ -119,7 +119,7 @@ class FitPlan:
         return 1 if len(self.targets) == 1 else min(MOST_BEST, self.candidates)
 
     def most_trials(self, seeds: int) -> int:
-        """Return how many trials there are at most, with so many seeds in the search."""
+        """Return how many trials there are at most, by the number of seeds in the search."""
         return self.candidates * seeds + self.most_best * self.held_out
 
     def check_loss(self) -> None:

@@ -315,7 +315,7 @@ class Host:
             self.pacer.note_lag(due)
 
     async def _listen(self, seconds: float | None) -> None:
-        """Wait for news, for at most so many real seconds; None: without limit.
+        """Wait for news, for at most a number of real seconds; None: without limit.
 
         In a long wait, the events so far are handed to the writer, because somebody may read them to act on them, and
         the progress is reported.

@@ -21,7 +21,7 @@ class TimeSlicer:
         self._most = _MOST
 
     def take_steps(self, most: int) -> None:
-        """Run at most so many steps in a slice from now on."""
+        """Run at most a number of steps in a slice from now on."""
         self._budget = self._most = most
 
     def run(self, limit: int) -> Pause:

@@ -48,7 +48,7 @@ def to_seconds(nanoseconds: int) -> float:
 
 
 def to_duration(nanoseconds: int) -> Duration:
-    """Return a duration that `to_ns` reads as exactly so many nanoseconds: seconds, or text if no float is exact."""
+    """Return the duration that `to_ns` reads as these nanoseconds: seconds, or text if no float is exact."""
     seconds = nanoseconds / NS
     return seconds if round(seconds * NS) == nanoseconds else f"{nanoseconds}ns"
 

@@ -45,7 +45,7 @@ PLACES = "places.json"
 POPULATIONS = "tables.json"
 """The tables that describe agents of a run."""
 
-GIVEN: Final[Mapping[str, str]] = {PLACES: "graph of places", POPULATIONS: "tables of agents"}
+REFERRED: Final[Mapping[str, str]] = {PLACES: "graph of places", POPULATIONS: "tables of agents"}
 """What a scenario refers to and a run records beside it, by the name of the file. `options` of the run has their
 hashes, by the name without its suffix."""
 

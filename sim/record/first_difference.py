@@ -15,7 +15,7 @@ from sim.kernel.duration import to_text
 from sim.kernel.rows import EventRow, RecordedEvent
 from sim.record.hashing import encode_events
 
-_TOLD = ("time_ns", "actor", "topic", "data", "delta", "priority", "source", "counter", "cause")
+_COMPARED = ("time_ns", "actor", "topic", "data", "delta", "priority", "source", "counter", "cause")
 _BATCH = 1024  # events that are encoded together: to encode them one by one takes three times as long
 _LONGEST = 80  # maximum number of characters of a value in a message
 _BEFORE = 20  # characters that are shown before the first one that differs
@@ -84,7 +84,7 @@ class FirstDifference:
         if self.left is None or self.right is None:
             return None
         left, right = _named(self.left), _named(self.right)
-        for name in _TOLD:
+        for name in _COMPARED:
             difference = first_value(left[name], right[name])
             if difference is not None:
                 return attrs.evolve(difference, keys=(name, *difference.keys))

@@ -23,7 +23,7 @@ from sim.kernel.rows import RecordedEvent
 from sim.record.audit_chain import AUDIT, AuditHead, AuditReport, check_chain, read_lines
 from sim.record.contents import content_hash, join
 from sim.record.database import Database, Table
-from sim.record.files import DATABASE, GIVEN, MODES, SCENARIO, Mode, being_written, is_settled, recover, slug
+from sim.record.files import DATABASE, MODES, REFERRED, SCENARIO, Mode, being_written, is_settled, recover, slug
 from sim.record.hashing import RunHash, StreamHash, Written, arrival_hash, final_hash, result_hash
 from sim.record.head import HEAD, UNSAFE, UnsafeEffect, read_head, read_unsafe, unsafe_size
 from sim.record.integrity import Integrity, judge
@@ -323,7 +323,7 @@ class StoredRun:
             self.unsafe_lost()
         except RunError as error:
             problems.append(str(error))
-        problems += filter(None, (self.scenario_problem(), *(self.given_problem(name) for name in GIVEN)))
+        problems += filter(None, (self.scenario_problem(), *(self.referred_problem(name) for name in REFERRED)))
         return problems
 
     def scenario_problem(self) -> str | None:
@@ -335,11 +335,11 @@ class StoredRun:
             return f"{path} cannot be read: {error.strerror}"
         return None if same else f"{path} is not the scenario that was run: it was changed"
 
-    def given_problem(self, name: str) -> str | None:
+    def referred_problem(self, name: str) -> str | None:
         """Return what is wrong with what the scenario refers to and the run recorded; None if nothing is.
 
         Args:
-            name: the name of the file, one of `GIVEN`.
+            name: the name of the file, one of `REFERRED`.
         """
         recorded, path = self.info.options.get(name.removesuffix(".json")), self.path / name
         if recorded is None:
@@ -347,9 +347,9 @@ class StoredRun:
         try:
             data = path.read_bytes()
         except OSError as error:
-            return f"{path}, the {GIVEN[name]}, cannot be read: {error.strerror}"
+            return f"{path}, the {REFERRED[name]}, cannot be read: {error.strerror}"
         same = hashlib.sha256(data).hexdigest() == recorded
-        return None if same else f"{path} is not the {GIVEN[name]} that was used: it was changed"
+        return None if same else f"{path} is not the {REFERRED[name]} that was used: it was changed"
 
     def audit(self, noted: AuditHead | None = None) -> AuditReport:
         """Check the audit records of the run: their chain, and their hashes in `run.audit`.

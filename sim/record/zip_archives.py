@@ -22,7 +22,7 @@ import attrs
 from sim.base.errors import RunError, SimError, UsageError
 from sim.record.audit_chain import AUDIT
 from sim.record.drafts import Draft
-from sim.record.files import DATABASE, GIVEN, LOCK, SCENARIO
+from sim.record.files import DATABASE, LOCK, REFERRED, SCENARIO
 from sim.record.head import HEAD, UNSAFE
 
 EXPERIMENT: Final = "experiment/plan.json"
@@ -35,14 +35,14 @@ MOST_BYTES: Final = 20 * 2**30
 MOST_RATIO: Final = 200
 """How many times smaller a large file, or all files, may be in an archive. The record of a run is 25 times at most."""
 
-RUN_FILES: Final = (DATABASE, f"{DATABASE}-wal", SCENARIO, *GIVEN, HEAD, UNSAFE, AUDIT, LOCK)
+RUN_FILES: Final = (DATABASE, f"{DATABASE}-wal", SCENARIO, *REFERRED, HEAD, UNSAFE, AUDIT, LOCK)
 """The files of a run that are unpacked."""
 
 _RUN_FILE: Final = "|".join(map(re.escape, RUN_FILES))
-_GIVEN: Final = "|".join(map(re.escape, GIVEN))
-_KNOWN: Final = re.compile(
+_REFERRED: Final = "|".join(map(re.escape, REFERRED))
+_EXPECTED: Final = re.compile(
     r"ro-crate-metadata\.json|CITATION\.cff|ODD\.md|software/versions\.txt|software/[^/]+\.whl|software/modules/.+"
-    rf"|experiment/(plan\.json|results\.(db|csv|html)|bench\.(csv|html|json)|{re.escape(SCENARIO)}|{_GIVEN})"
+    rf"|experiment/(plan\.json|results\.(db|csv|html)|bench\.(csv|html|json)|{re.escape(SCENARIO)}|{_REFERRED})"
     rf"|(run|past|experiment/runs)/[^/]+/({_RUN_FILE})"
 )
 """The names of the files that `sim archive` writes."""
@@ -127,7 +127,7 @@ def check_not_archived(folder: Path, why: str) -> None:
 
 def is_known(name: str) -> bool:
     """Return whether `sim archive` writes files of this name."""
-    return _KNOWN.fullmatch(name) is not None
+    return _EXPECTED.fullmatch(name) is not None
 
 
 def open_archive(archive: Path) -> zipfile.ZipFile:

@@ -63,7 +63,7 @@ class _Trace:
             self.needs[tuple(target.model for target in call.targets), need] += 1
 
     def chosen(self, count: int) -> list[Traced]:
-        """Return so many of the calls, from the first to the last."""
+        """Return a number of the calls, spread from the first to the last."""
         last = len(self.samples) - 1
         places = sorted({round(number * last / max(1, count - 1)) for number in range(count)}) if last >= 0 else []
         return [self.samples[place] for place in places]

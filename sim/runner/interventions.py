@@ -157,7 +157,7 @@ class Interventions(Service):
         """Return the answers to each question of each survey, of the last time when it was asked.
 
         Returns:
-            JSON-like mappings: `survey`, `number` of the question `of` so many, `question`, `answers`, `missing`; the
+            JSON-like mappings: `survey`, `number` of the question, `of` how many, `question`, `answers`, `missing`; the
             `mean` of numbers; the `shares` of options.
         """
         return [asked.to_json() for asked in self._surveys.values()]

@@ -104,7 +104,7 @@ def text_of(value: Any) -> str:
 
 
 def cut(text: str, most: int, where: str = "--json has all") -> str:
-    """Return the beginning of a text that is longer than so many characters, and say where the rest is."""
+    """Return the beginning of a text that is longer than a number of characters, and say where the rest is."""
     return text if len(text) <= most else f"{text[:most]} ... [{len(text) - most:,} more characters; {where}]"
 
 

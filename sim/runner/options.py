@@ -237,7 +237,7 @@ class Hosting(Options, Rights):
         access: language models that replace the scenario's, and how to reach them. For a run from a record: how to
             reach the models on record.
         edge_workers: how many worker processes make the calls of models at endpoints; 0: the process of the run does.
-            `N@ray`: they are on the machines of a Ray cluster. In an experiment, each trial starts so many. A replay
+            `N@ray`: they are on the machines of a Ray cluster. In an experiment, each trial starts that many. A replay
             starts none.
         ray: the address of this cluster: `HOST:PORT` of its head, or `auto` for the one that runs on this machine.
         stuck: called with each step that does not return. Of an experiment: in the process of the trial; if other

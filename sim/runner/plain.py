@@ -168,7 +168,7 @@ class PlainRun:
         return count
 
     def through(self, time_ns: int, number: int) -> None:
-        """Continue until so many events have been recorded, of which the last happens at a time."""
+        """Continue until a number of events have been recorded; the time of the last one is known."""
         self._before(time_ns)
         while self.events < number and self._step(time_ns):
             pass

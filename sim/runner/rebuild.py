@@ -13,7 +13,7 @@ from sim.kernel import Duration, to_ns, to_text
 from sim.kernel.codec import JsonObject
 from sim.llm import Access, Batching
 from sim.llm.batches.settings import uses_batches
-from sim.record.files import GIVEN, SCENARIO
+from sim.record.files import REFERRED, SCENARIO
 from sim.record.reader import StoredRun
 from sim.runner.fingerprint import code_hashes, other_packages
 from sim.runner.options import ReplayOptions, RunOptions
@@ -311,7 +311,7 @@ def scenario_text(stored: StoredRun, again: ReplayOptions) -> str:
             file that it refers to is missing or was changed.
     """
     path = stored.path / SCENARIO
-    for problem in filter(None, map(stored.given_problem, GIVEN)):
+    for problem in filter(None, map(stored.referred_problem, REFERRED)):
         raise RunError(problem, hint="use a complete copy of the run")
     try:
         text = path.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import attrs
 from sim.base.errors import RunError, SimError
 from sim.kernel.codec import decode
 from sim.record import StoredRun
-from sim.record.files import GIVEN, SCENARIO
+from sim.record.files import REFERRED, SCENARIO
 from sim.record.reader import COPY
 from sim.runner.origin import BranchChange
 from sim.scenario import Scenario
@@ -56,7 +56,7 @@ def _change(at_ns: int, kind: str, data: Any) -> RecordedChange:
 
 def recorded_scenario(stored: StoredRun) -> Scenario | None:
     """Return the scenario as run, with the changes of all branches; None if it is missing, changed or not valid now."""
-    if stored.scenario_problem() is not None or any(map(stored.given_problem, GIVEN)):
+    if stored.scenario_problem() is not None or any(map(stored.referred_problem, REFERRED)):
         return None
     try:
         scenario = loads(recorded_text(stored), str(stored.path / SCENARIO), stored.info.options.get("set", ()))

@@ -197,7 +197,7 @@ class RunResult:
         metrics: the sampled values, and `time` in seconds; None where there is no value, as of a mean of nothing.
         observations: the distributions of the numbers that agents recorded, by name.
         surveys: the answers to each question of the surveys of the scenario, of the last time when it was asked:
-            mappings with `survey`, `number` of the question `of` so many, `question`, `answers`, of which `missing`
+            mappings with `survey`, `number` of the question, `of` how many, `question`, `answers`, of which `missing`
             have no value; the `mean` of numbers, or the `shares` of options among the others (None without any).
         overruns: ticks that began late (tick mode).
         models: calls of language models, their tokens and cost; empty if there were none.

@@ -110,7 +110,7 @@ class Trace:
             setattr(self._world, name, self._drawing(getattr(self._world, name)))
 
     def cut(self, steps: int, events: int) -> None:
-        """Forget the steps and the events that came after so many."""
+        """Forget all but the first steps and events, whose numbers are given."""
         for column in (self.times, self.who, self.causes, self.woken, self.before, self.first):
             del column[steps:]
         del self.step_of[events:]

@@ -119,7 +119,7 @@ class Catching(f.Part):
         Field(alias="from", description="only of these agents, that exist then; default: whoever sends or publishes"),
     ] = None
     to: Annotated[Agents | None, Field(description="only messages to these agents, that exist then")] = None
-    count: Annotated[int | None, Field(ge=1, description="only so many; default: all")] = None
+    count: Annotated[int | None, Field(ge=1, description="how many of them; default: all")] = None
     for_: Annotated[
         PositiveNanoseconds | None, Field(alias="for", description="for how long; default: until the end")
     ] = None

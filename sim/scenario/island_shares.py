@@ -168,8 +168,8 @@ def _uses(entry: Agent, charged: set[str], name: str) -> bool:
 
 
 def _waits(sleep: SleepSpec, name: str) -> bool:
-    parts = [part for value in sleep.given.values() if isinstance(value, tuple) for part in value]
-    return sleep.given.get("resource") == name or any(isinstance(p, SleepSpec) and _waits(p, name) for p in parts)
+    parts = [part for value in sleep.values.values() if isinstance(value, tuple) for part in value]
+    return sleep.values.get("resource") == name or any(isinstance(p, SleepSpec) and _waits(p, name) for p in parts)
 
 
 def _reads(entry: Agent, name: str) -> bool:

@@ -11,6 +11,7 @@ from sim.scenario.actions import Do
 from sim.scenario.island_division import Division
 from sim.scenario.schema import Agent, Rule, Scenario
 from sim.scenario.scopes import REFERS
+from sim.scenario.sleep import SleepSpec
 from sim.world.action import DEFINED
 from sim.world.islands import ARGUMENTS, OF_PLACES, OF_TASKS, IslandSettings, Thing
 
@@ -143,7 +144,7 @@ def expressions_of(rule: Rule) -> Iterator[Expression]:
 def _of_do(do: Do) -> Iterator[Expression]:
     values: Iterable[Any] = do.arguments.values()
     if do.sleep is not None:
-        values = _sleeping(do.sleep.given.values())
+        values = _sleeping(do.sleep.values.values())
     for value in values:
         if isinstance(value, Expression):
             yield value
@@ -156,7 +157,7 @@ def _sleeping(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
         if isinstance(value, tuple):
             for part in value:
-                yield from _sleeping(part.given.values() if hasattr(part, "given") else (part,))
+                yield from _sleeping(part.values.values() if isinstance(part, SleepSpec) else (part,))
         else:
             yield value
 

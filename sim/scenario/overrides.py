@@ -17,7 +17,7 @@ from sim.scenario.yaml_tree import REFUSED_VALUE, Map, Mark, Seq, read_tree
 FILE = "--set"
 """The name of the file in the positions of overridden values; the line is the number of the override."""
 
-GIVEN = "set"
+NO_FILE = "set"
 """The name of the file in the positions of values that are in no file."""
 
 
@@ -95,7 +95,7 @@ def value_text(value: Any) -> str:
     """
     if isinstance(value, str):
         try:
-            same = value == value.strip() and _read(value, Mark(GIVEN, 1, 1)) == value
+            same = value == value.strip() and _read(value, Mark(NO_FILE, 1, 1)) == value
         except ScenarioError:
             same = False
         return value if same else json.dumps(value, ensure_ascii=False)
@@ -164,7 +164,7 @@ def _copy(value: Any, mark: Mark) -> Any:
 
 def _put(tree: Map, override: Override) -> None:
     """Set the value at a path. New keys are added: validation reports unknown ones."""
-    path, mark = override.path, override.mark or Mark(GIVEN, 1, 1)
+    path, mark = override.path, override.mark or Mark(NO_FILE, 1, 1)
     value = _copy(override.value, mark)
     if path[0] not in Scenario.known_keys():
         hint = _as_state(tree, path[-1]) or did_you_mean(path[0], Scenario.known_keys())

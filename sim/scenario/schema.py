@@ -101,7 +101,7 @@ class LoopConfig(f.Part):
     ] = to_ns(_LOOP.resource_check_interval)
     max_consecutive_errors: Annotated[
         int,
-        Field(ge=LEAST["max_consecutive_errors"], description="the agent is paused after so many failures in a row"),
+        Field(ge=LEAST["max_consecutive_errors"], description="the agent is paused after this many failures in a row"),
     ] = _LOOP.max_consecutive_errors
     cool_down: Annotated[Nanoseconds, Field(description="length of the pause after the error limit")] = to_ns(
         _LOOP.cool_down

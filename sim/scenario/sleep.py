@@ -21,10 +21,10 @@ class SleepSpec:
     """The condition that ends a sleep.
 
     Attributes:
-        given: the values that the rule gives, by key: a value to evaluate, a filter, a name, or conditions.
+        values: what the rule says, by key: a value to evaluate, a filter, a name, or conditions.
     """
 
-    given: Names
+    values: Names
 
 
 class SleepPart(f.Part):

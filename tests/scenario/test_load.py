@@ -61,12 +61,12 @@ def test_sleep_conditions_become_a_tree():
     sleep = load(FULL).agents[0].rules[1].do[0].sleep
 
     assert sleep is not None
-    for_, event = sleep.given["any"]
-    assert (set(sleep.given), set(for_.given), set(event.given)) == ({"any", "timeout"}, {"for"}, {"event", "where"})
-    assert event.given["event"].raw == "rain.*"
-    assert for_.given["for"].evaluate({}, {}) == "5m"
-    assert event.given["where"].evaluate({"data": {"mm": 3}}, {})
-    assert sleep.given["timeout"].evaluate({"energy": 7}, {}) == 7
+    for_, event = sleep.values["any"]
+    assert (set(sleep.values), set(for_.values), set(event.values)) == ({"any", "timeout"}, {"for"}, {"event", "where"})
+    assert event.values["event"].raw == "rain.*"
+    assert for_.values["for"].evaluate({}, {}) == "5m"
+    assert event.values["where"].evaluate({"data": {"mm": 3}}, {})
+    assert sleep.values["timeout"].evaluate({"energy": 7}, {}) == 7
 
 
 def test_loop_overrides_take_the_rest_from_the_base():

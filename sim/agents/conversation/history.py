@@ -65,7 +65,7 @@ def place_of(message: ConversationMessage) -> int:
 
 
 def windowed(messages: Sequence[ConversationMessage], most: int) -> Sequence[ConversationMessage]:
-    """Return the latest messages of `for_model`: whole turns, at most so many messages, and at least the last turn.
+    """Return the latest messages of `for_model`: whole turns, at most a number of messages, and at least the last turn.
 
     A turn begins with a message of a person, so no tool call is torn from its result or from its question.
     """

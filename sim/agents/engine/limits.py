@@ -67,7 +67,7 @@ LEAST_ANSWER: Final = 16
 
 
 def least_answer(max_tokens: int) -> int:
-    """Return the fewest tokens of an answer that may have so many."""
+    """Return the fewest tokens of an answer, by the most that it may have."""
     return min(LEAST_ANSWER, max_tokens)
 
 

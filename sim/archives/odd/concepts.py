@@ -117,7 +117,7 @@ def _read_in_sleep(entry: Agent) -> Iterator[str]:
 
 
 def _sleep(spec: SleepSpec) -> Iterator[str]:
-    arguments = spec.given
+    arguments = spec.values
     for kind in CONDITIONS.values():
         for head in kind.heads:
             if head.name not in arguments:

@@ -141,7 +141,7 @@ def expressions_in(value: Any, path: str = "") -> Iterator[tuple[str, Expression
 def _named_parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a record of a checked scenario by name."""
     if isinstance(value, SleepSpec):
-        value = value.given
+        value = value.values
     if isinstance(value, Mapping):
         yield from ((str(key), part) for key, part in value.items())
     elif isinstance(value, Part):

@@ -25,7 +25,7 @@ _STARTED = """
 """
 _ENDED = "SELECT count(*) FROM goal_runs WHERE agent = ? AND job = ?"
 _PENDING = "SELECT count(*) FROM thread_messages WHERE agent = ? AND NOT processed"
-_FOUND = """
+_HEALTH_FINDINGS = """
     SELECT data ->> '$.found', count(*) FROM events WHERE topic = 'goals.health' AND data ->> '$.agent' = ? GROUP BY 1
 """
 _SHORT = 160  # characters of an entry in a line
@@ -171,5 +171,5 @@ def _runtime(stored: StoredRun, agent_row: _Shown) -> dict[str, Json]:
         "tokens": sum(row[3] for row in runs),
         "cost": round(sum(row[4] for row in runs), 6),
         "unprocessed": stored.query(_PENDING, (agent,))[0][0],
-        "health": dict(stored.query(_FOUND, (agent,))),
+        "health": dict(stored.query(_HEALTH_FINDINGS, (agent,))),
     }

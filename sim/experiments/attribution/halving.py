@@ -25,7 +25,7 @@ PARTS: Final = 16
 """A group without a difference is divided while it is larger than this part of all candidates: 30 runs at most."""
 
 FEW: Final = 1 / 3
-"""Candidates are left out one by one if there are at most so many, as a share of the runs."""
+"""Candidates are left out one by one if they are at most this share of the runs."""
 
 
 @attrs.frozen

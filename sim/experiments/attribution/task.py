@@ -219,7 +219,7 @@ def _text(value: object) -> str:
 
 
 def short(text: str, most: int = _LONGEST) -> str:
-    """Return the beginning of a text that has so many bytes as a string of JSON."""
+    """Return the beginning of a text that has at most a number of bytes as a string of JSON."""
     text = text[:most]
     while len(json.dumps(text)) > most:
         text = text[: len(text) * 3 // 4]

@@ -26,7 +26,7 @@ class BenchPlanOptions(SweepOptions):
 
     Args:
         modes: names of modes; empty: the default modes.
-        seeds: the seeds; empty: so many as `count` says, from the first one on.
+        seeds: the seeds; empty: as many as `count` says, from the first one on.
     """
 
     modes: Sequence[str] = ()

@@ -12,7 +12,7 @@ from sim.kernel.rng import Stream, derive
 from sim.scenario import Scenario
 from sim.scenario.overrides import value_text
 
-_LATE: Final = 3  # answers of a run with latencies are late by so many different times
+_LATE: Final = 3  # answers of a run with latencies are late by as many different times
 
 
 @attrs.frozen(order=True)

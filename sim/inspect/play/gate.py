@@ -11,7 +11,7 @@ from sim.record import RunRecorder
 from sim.runner import RunController
 
 UPDATES: Final = 30
-"""At most so many times a second, events are handed to the writer, and a window is updated."""
+"""The most times a second that events are handed to the writer, and a window is updated."""
 
 Kind = Literal["event", "tick", "agent"]
 """How far a step goes: to the end of the instant of the next event on record, of the next tick, or in which an agent

@@ -17,10 +17,10 @@ from sim.kinds.feed.settings import value_of_post
 if TYPE_CHECKING:
     from sim.kinds.feed.service import Feed
 
-Found = tuple[Post, str | None]
+Candidate = tuple[Post, str | None]
 """A post, and the followed user whose repost brought it."""
 
-Policy = Callable[["Feed", Member], Iterator[Found]]
+Policy = Callable[["Feed", Member], Iterator[Candidate]]
 
 
 @attrs.frozen
@@ -65,21 +65,21 @@ class Ranking:
         return (-number for _, number in self._order)
 
 
-def _latest(feed: "Feed", member: Member) -> Iterator[Found]:
+def _latest(feed: "Feed", member: Member) -> Iterator[Candidate]:
     return ((post, None) for post in reversed(feed.posts))
 
 
-def _popular(feed: "Feed", member: Member) -> Iterator[Found]:
+def _popular(feed: "Feed", member: Member) -> Iterator[Candidate]:
     return ((feed.posts[number - 1], None) for number in feed.ranking)
 
 
-def _followed(feed: "Feed", member: Member) -> Iterator[Found]:
+def _followed(feed: "Feed", member: Member) -> Iterator[Candidate]:
     for post, via in reversed(member.inbox):
         if (via or post.author) in member.follows:  # it may have ceased to
             yield post, via
 
 
-def _interest(feed: "Feed", member: Member) -> Iterator[Found]:
+def _interest(feed: "Feed", member: Member) -> Iterator[Candidate]:
     topics = dict.fromkeys(topic.casefold() for topic in feed.interests(member.name))
     lists = [reversed(feed.by_topic.get(topic, ())) for topic in topics]
     return ((post, None) for post in merge(*lists, key=lambda post: post.number, reverse=True))
@@ -102,7 +102,7 @@ def choose(feed: "Feed", member: Member) -> list[ShownPost]:
     return [ShownPost(post, via, settings.policy) for post, via in islice(source, settings.shown)]
 
 
-def _allowed(feed: "Feed", member: Member, policy: Policy) -> Iterator[Found]:
+def _allowed(feed: "Feed", member: Member, policy: Policy) -> Iterator[Candidate]:
     """Yield the posts that a policy may show, out of the first ones that it considers."""
     seen, mutes, name = {} if feed.settings.repeats else member.seen, member.mutes, member.name
     taken = set[int]()  # an inbox has a post once for each of those that reposted it
@@ -134,7 +134,7 @@ def _mixed(feed: "Feed", member: Member) -> list[ShownPost]:
     return list(chosen.values())
 
 
-def _by_value(feed: "Feed", member: Member, expression: Expression) -> Iterator[Found]:
+def _by_value(feed: "Feed", member: Member, expression: Expression) -> Iterator[Candidate]:
     """Yield the newest posts by the value of an expression, the highest first, and of equal ones the newest."""
     newest, value = list(_allowed(feed, member, _latest)), feed.reader(member.name)
     values = [value_of_post(value(expression, post), "feed.policy") for post, _ in newest]

@@ -120,7 +120,7 @@ class Game:
     def _begin_match(self) -> None:
         players, against = self._side(self.settings.players), self.settings.against
         sides = players, (self._side(against) if against else [])
-        self._check_number(number_of_matches(self.settings, sides))  # before so many are made
+        self._check_number(number_of_matches(self.settings, sides))  # before they are made
         matches = draw_matches(self.settings, sides, self._world, self._draws("pairs", self.generation, self.match))
         self._check_number(len(matches))
         self._matches, self._seats = matches, {}

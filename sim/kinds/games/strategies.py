@@ -37,7 +37,7 @@ def _pair(cooperates: Callable[[Seat, Draws], bool]) -> Strategy:
 
 
 def _defected(seat: Seat, ago: int = 1) -> bool:
-    """Return whether the other defected so many rounds ago; before the first round it had not."""
+    """Return whether the other defected a number of rounds ago; before the first round it had not."""
     return len(seat.theirs) >= ago and seat.theirs[-ago] == seat.d
 
 

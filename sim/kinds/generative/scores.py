@@ -12,7 +12,7 @@ WEIGHTS: Final[Mapping[Variant, tuple[float, float, float]]] = {"paper": (1.0, 1
 """The weights of recency, relevance and importance: the paper (section 4.1), the released code (retrieve.py)."""
 
 _HOUR_NS = 3600 * 10**9
-_DIGITS = 9  # scores are rounded to so many, so that equal memories tie in every process
+_DIGITS = 9  # scores are rounded to as many, so that equal memories tie in every process
 
 
 def recencies(recalled_ns: Mapping[int, int], now_ns: int, variant: Variant) -> dict[int, float]:

@@ -210,7 +210,7 @@ class Generative(Service):
 
 
 def _towards(here: tuple[int, int], goal: tuple[int, int], most: int) -> tuple[int, int]:
-    """Return the cell that is reached from `here` in so many steps, first along x, then along y, as residents walk."""
+    """Return the cell that residents reach from `here` in a number of steps, who walk first along x, then along y."""
     x, y = here
     along = max(-most, min(most, goal[0] - x))
     left = most - abs(along)

@@ -20,7 +20,7 @@ from sim.scenario.assembly.agent_factory import EvaluatedFor
 from sim.scenario.assembly.build import Simulation
 from sim.scenario.assembly.world_builder import set_limits, set_prices, to_rate
 from sim.scenario.live_changes import StateChange, merged, read_changes, symbols_of
-from sim.scenario.overrides import GIVEN, Override
+from sim.scenario.overrides import NO_FILE, Override
 from sim.scenario.scopes import INTERVENTION_NAMES
 from sim.scenario.values import ValueTemplate
 
@@ -256,7 +256,7 @@ class LiveParameters:
         try:
             changed: schema.Scenario = source.load(others, check_later=timed)
         except ScenarioError as error:
-            in_changes = [problem for problem in error.problems if problem.file == GIVEN]
+            in_changes = [problem for problem in error.problems if problem.file == NO_FILE]
             if len(in_changes) != len(error.problems):
                 raise
             raise UsageError("; ".join(one.message for one in in_changes), hint=in_changes[0].hint) from None

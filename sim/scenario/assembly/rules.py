@@ -34,7 +34,7 @@ class SleepValue:
     """The `sleep` of a scenario as the argument `condition` of the action."""
 
     def __init__(self, spec: SleepSpec) -> None:
-        self._parts = {key: _part(value) for key, value in spec.given.items()}
+        self._parts = {key: _part(value) for key, value in spec.values.items()}
         filters = [value for value in self._parts.values() if isinstance(value, Expression)]
         self._outer = tuple(sorted({name for one in filters for name in one.names - WHERE_NAMES}))
         inner = [part for value in self._parts.values() for part in (value if isinstance(value, tuple) else (value,))]

@@ -22,7 +22,7 @@ _NEEDED: Final = 2
 _MOST_TRIED: Final = 12  # runs of one candidate
 
 _FEWEST_STEPS: Final = 300
-_SLOWER: Final = 2  # a candidate may take so many times the steps: without its pauses, an agent could act without end
+_SLOWER: Final = 2  # a candidate may take as many times the steps: without its pauses, an agent could act without end
 
 ENDLESS: Final = ("unmet", "too few")
 """Kinds of violation that say that something did not happen before the end of the run."""

@@ -7,7 +7,7 @@ import attrs
 from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.tools.events import GateChange, GatePending
 
-_KNOWN = 10_000
+_MOST = 10_000
 """The most gates that are followed."""
 
 _SHOWN = 100
@@ -45,7 +45,7 @@ class Gates(Section):
         """Note an event of a gate."""
         now = event.time_ns / 1e9
         if isinstance(data, GatePending):
-            if len(self._gates) >= _KNOWN:
+            if len(self._gates) >= _MOST:
                 self._left += 1
                 return
             self._gates[data.gate] = _Gate(data.gate, data.agent, data.tool, "pending", data.reason[:200], now)

@@ -13,7 +13,7 @@ LIVE = tuple(str(state) for state in AgentState if state is not AgentState.STOPP
 _SIGNS = dict(zip(LIVE, "irspx", strict=True))
 """One character for each state; `.` is none."""
 
-_KNOWN = frozenset(map(str, AgentState))
+_STATES = frozenset(map(str, AgentState))
 
 
 @attrs.define
@@ -61,7 +61,7 @@ class StateTimes:
     def add(self, time_ns: int, agent: str, change: StateChanged) -> None:
         """Add a change of state."""
         before, after = change.before, change.after
-        if before not in _KNOWN or after not in _KNOWN:
+        if before not in _STATES or after not in _STATES:
             return
         swimlane = self.swimlanes.get(agent)
         if swimlane is None:
@@ -87,7 +87,7 @@ class StateTimes:
 
     def finals(self) -> dict[str, int]:
         """Return the number of agents by final state."""
-        counts = dict.fromkeys(sorted(_KNOWN), 0)
+        counts = dict.fromkeys(sorted(_STATES), 0)
         for swimlane in self.swimlanes.values():
             counts[swimlane.final] += 1
         return {state: count for state, count in counts.items() if count}

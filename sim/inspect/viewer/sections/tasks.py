@@ -8,7 +8,7 @@ from sim.inspect.viewer.section import Data, Event, Folds, Json, Section
 from sim.kernel.codec import ABSENT
 from sim.world.events import TaskChange, TaskCreated, TaskLate, TaskOverdue
 
-_KNOWN = 10_000
+_MOST = 10_000
 """The most tasks that are followed."""
 
 _SHOWN = 100
@@ -48,7 +48,7 @@ class Tasks(Section):
             return
         now = event.time_ns / 1e9
         if isinstance(data, TaskCreated):
-            if len(self._tasks) >= _KNOWN:
+            if len(self._tasks) >= _MOST:
                 self._left += 1
                 return
             self._tasks[data.id] = _Task(data.id, data.title[:200], now)
