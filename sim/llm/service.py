@@ -218,6 +218,7 @@ class Models(Service):
             they see is never recorded, and they must not change the world.
         followers: as `observers`, for answers that arrive in parts in any case: they never have an endpoint stream.
         part_of: returns the part of the world in which an agent is: what calls show of an endpoint counts there only.
+            The ceiling can have a part for each.
         trace: called with each call that has ended, for an estimate; None: nothing is traced.
         expected: the estimated spend of the run, in the form of `summary`; empty without an estimate.
         people: the people who answer as agents instead of their models.
@@ -332,7 +333,8 @@ class Models(Service):
         plan = self.plan(respondent, request)
         request = attrs.evolve(_limited(request, plan.max_tokens), respondent=respondent.agent_id)
         caller = Interviewer(_SURVEY + respondent.agent_id)
-        stake = _Stake(self.spend.reserve(plan.cost_micro, plan.tokens), {}, {})
+        money = self.spend.reserve(plan.cost_micro, plan.tokens, self.part_of(respondent.agent_id))
+        stake = _Stake(money, {}, {})
         if all(target.provider in INSIDE for target in plan.route.targets):
             return await self._settled(caller, plan, request, stake, self._answer_aside(plan, request))
         answer = self._outside(respondent, plan.route.targets, request, None, stake, latency_ns=0)
@@ -664,7 +666,7 @@ class Models(Service):
         try:
             for name, micro in needs.items():
                 earmarks[name] = budgets.reserve(agent_id, name, micro)
-            money = self.spend.reserve(plan.cost_micro, plan.tokens)
+            money = self.spend.reserve(plan.cost_micro, plan.tokens, self.part_of(agent_id))
         except (LimitError, ModelError) as error:
             for earmark in earmarks.values():
                 budgets.release(earmark)

@@ -7,6 +7,7 @@ from sim.base.errors import Problem, UsageError
 from sim.base.expressions import did_you_mean
 from sim.events.topic import matches
 from sim.kernel.duration import to_ns, to_text
+from sim.scenario.island_ceiling import check_ceiling
 from sim.scenario.island_division import Division, check_division, division_of
 from sim.scenario.island_models import check_models
 from sim.scenario.island_shares import check_shares, some_of
@@ -61,6 +62,7 @@ def check_islands(tree: Map, scenario: Scenario, symbols: Symbols) -> Iterator[P
     yield from _unheard(tree, scenario, settings, division)
     yield from check_travel(tree, scenario, settings, division)
     yield from check_models(tree, scenario, settings)
+    yield from check_ceiling(tree, scenario, division)
 
 
 def _excluded(tree: Map, scenario: Scenario) -> Iterator[Problem]:

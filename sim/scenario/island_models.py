@@ -1,6 +1,6 @@
 """The check of models on islands: what their calls would share, and who cannot ask them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sim.base.errors import Problem
@@ -16,12 +16,6 @@ from sim.world.islands import IslandSettings
 LIMITED: Final = frozenset({"llm_calls", "llm_tokens"})
 """The limits that each call of a model uses, without a price in `costs`."""
 
-_SHARED: Final[Mapping[str, tuple[str, str]]] = {
-    "ceiling": ("all agents would spend from it", "give each agent a budget: `budgets: {llm_cost: {amount: 1}}`"),
-    "server": ("all agents would wait for it", "give the times of a call: first_token and per_token"),
-}
-"""By key: why what it describes is one thing for all islands, and what to write instead."""
-
 
 def check_models(tree: Map, scenario: Scenario, settings: IslandSettings) -> Iterator[Problem]:
     """Yield what is wrong with models in a file with islands.
@@ -35,14 +29,12 @@ def check_models(tree: Map, scenario: Scenario, settings: IslandSettings) -> Ite
     if models is None:
         return
     part = mapping(tree, "models")
-    for where, key, there in (
-        (part, "ceiling", models.ceiling is not None),
-        (mapping(part, "simulated"), "server", models.simulated.server is not None),
-    ):
-        if there and isinstance(where, Map):
-            why, hint = _SHARED[key]
-            path = "models" if where is part else "models.simulated"
-            yield where.keys_at[key].problem(f"{path}.{key} cannot be in a file with islands: {why}", hint)
+    simulated = mapping(part, "simulated")
+    if models.simulated.server is not None and isinstance(simulated, Map):
+        yield simulated.keys_at["server"].problem(
+            "models.simulated.server cannot be in a file with islands: all agents would wait for it",
+            "give the times of a call: first_token and per_token",
+        )
     if models.latency is not None and isinstance(part, Map):
         shortest, least = _shortest(models.latency.made()), to_text(settings.latency)
         if shortest < settings.latency:

@@ -126,8 +126,7 @@ def _parts(
     reported = set[str]()
     for key, whose, rate, islands in used:
         if limit.shares is None:
-            form = f"`shares: {{{', '.join(f'{island}: 1' for island in islands[:_SHOWN])}, ...}}`"
-            hint = f"say what each has of it: {form.replace(', ...', '') if len(islands) <= _SHOWN else form}"
+            hint = f"say what each has of it: {share_each(islands)}"
             yield mark.problem(f"{where}.{key}: {whose} {some_of(islands)} use it", hint)
             continue
         missing = [island for island in islands if island not in limit.shares]
@@ -150,6 +149,12 @@ def some_of(islands: Sequence[str]) -> str:
     """Return names of islands in words, at most three."""
     more = f" and {len(islands) - _SHOWN} others" if len(islands) > _SHOWN else ""
     return " and ".join(islands[:_SHOWN]) + more
+
+
+def share_each(islands: Sequence[str]) -> str:
+    """Return how shares of islands are written, of at most three."""
+    more = ", ..." if len(islands) > _SHOWN else ""
+    return f"`shares: {{{', '.join(f'{island}: 1' for island in islands[:_SHOWN])}{more}}}`"
 
 
 # -- users

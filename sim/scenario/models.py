@@ -78,6 +78,20 @@ class Ceiling(f.ShortPart):
 
     money: Annotated[f.NotNegative | None, Field(description="money; null: no limit")] = None
     tokens: Annotated[int | None, Field(ge=0, description="tokens, input and output together; null: no limit")] = None
+    shares: Annotated[
+        dict[str, f.Positive] | None,
+        Field(min_length=1, description="with islands: by island, its share of the money and the tokens"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _divides(self) -> "Ceiling":
+        if self.shares is not None and self.money is None and self.tokens is None:
+            raise FieldError(
+                "shares divide the money and the tokens among islands, and this ceiling has neither",
+                "leave out shares, or give the ceiling `money` or `tokens`",
+                ("shares",),
+            )
+        return self
 
     @model_validator(mode="before")
     @classmethod

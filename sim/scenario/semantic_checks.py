@@ -163,6 +163,10 @@ def _shares(tree: Map) -> Iterator[Problem]:
         if limit.get("shares") is not None and isinstance(limit, Map):
             message = f"limits.{name}.shares: the file has no islands among which the limit could be divided"
             yield limit.keys_at["shares"].problem(message, "leave out shares, or add `islands:`")
+    ceiling = mapping(mapping(tree, "models"), "ceiling")
+    if ceiling.get("shares") is not None and isinstance(ceiling, Map):
+        message = "models.ceiling.shares: the file has no islands among which the ceiling could be divided"
+        yield ceiling.keys_at["shares"].problem(message, "leave out shares, or add `islands:`")
 
 
 def _total(tree: Map, symbols: Symbols) -> Iterator[Problem]:

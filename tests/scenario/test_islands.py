@@ -167,8 +167,8 @@ POOL = "pools: {barn: {kind: container}}\n"
         (HEAD + RULES % ("noop", 1, "noop"), 14, "agents[3]: 'copy' lives on no island"),
         (MANY % ("noop", 1, "noop") + "space: {size: [9, 9]}\n", 15, "space cannot be in a file with islands"),
         (
-            MANY % (ASK, 1, "noop") + "models:\n  ceiling: 3\n", 16,
-            "models.ceiling cannot be in a file with islands: all agents would spend from it",
+            MANY % (ASK, 1, ASK) + "models:\n  ceiling: 3\n", 16,
+            "models.ceiling: agents of north and south spend from it",
         ),
         (
             MANY % (ASK, 1, "noop") + "models:\n  simulated:\n    server: {slots: 3}\n", 17,

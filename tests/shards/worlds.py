@@ -206,6 +206,9 @@ def with_models(number: int) -> dict[str, Any]:
         "faults": draw.choice([[], [{"kind": "network", "share": 0.5, "start": "9s", "end": "30s"}]]),
         "retry": {"requests": draw.randint(1, 4), "timeout": "3s", "deadline": "20s"},
     }
+    shares = {island: draw.choice([1, 2]) for island in scenario["islands"]["of"]}
+    money, tokens = draw.choice([(None, 3000), (0.05, 6000), (0.02, None)])
+    scenario["models"]["ceiling"] = draw.choice([None, {"money": money, "tokens": tokens, "shares": shares}])
     if number % 2:  # what counts for each agent cannot travel
         scenario["limits"] |= {"llm_calls": {"agent": f"{draw.randint(1, 5)} per 10s"}}
         scenario["budgets"] = {"llm_tokens": {"amount": draw.randint(50, 2000), "reset": "20s"}}

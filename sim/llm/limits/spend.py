@@ -2,10 +2,12 @@
 
 The highest possible cost of a call is reserved before it starts, and settled when it ends. So a run does not spend more
 than its ceiling, however many calls are in flight. Two cases cannot be foreseen and can exceed it: a failed attempt
-that is billed, and an endpoint that returns more tokens than requested.
+that is billed, and an endpoint that returns more tokens than requested. On islands, each can have a part.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 import attrs
 
@@ -13,6 +15,8 @@ from sim.base.errors import UsageError
 from sim.kernel.codec import JsonObject
 from sim.llm.types import ModelError, TokenUsage
 from sim.resources import MICRO
+
+_OF_RUN: Final = "the run's ceiling"
 
 
 @attrs.frozen
@@ -121,14 +125,68 @@ class ModelUsage:
 
 
 class FundsHold:
-    """Money and tokens that are reserved for one call. They are settled once."""
+    """Money and tokens that are reserved for one call. They are settled once.
 
-    __slots__ = ("micro", "open", "tokens")
+    Args:
+        micro: the money in micro-units.
+        tokens: the tokens.
+        part: the ceiling of a part of the run from which they are reserved as well; None: there is none.
+    """
 
-    def __init__(self, micro: int, tokens: int = 0) -> None:
+    __slots__ = ("micro", "open", "part", "tokens")
+
+    def __init__(self, micro: int, tokens: int = 0, part: "PartCeiling | None" = None) -> None:
         self.micro = micro
         self.tokens = tokens
+        self.part = part
         self.open = True
+
+
+class PartCeiling:
+    """What a part of a run, such as an island, may spend of a ceiling.
+
+    Args:
+        name: the part, in words.
+        micro: the most money in micro-units; None: unlimited.
+        tokens: the most tokens; None: unlimited.
+    """
+
+    def __init__(self, name: str, micro: int | None, tokens: int | None) -> None:
+        self._name = name
+        self._micro, self._tokens = micro, tokens
+        self._taken_micro = self._taken_tokens = 0  # spent, or reserved
+
+    def check(self, micro: int, tokens: int) -> None:
+        """Check that so much can still be reserved.
+
+        Raises:
+            ModelError: of kind `quota`, if it cannot.
+        """
+        _check_tokens(tokens, self._tokens, self._taken_tokens, f"the ceiling of {self._name}")
+        _check_money(micro, self._micro, self._taken_micro, f"the ceiling of {self._name}")
+
+    def take(self, micro: int, tokens: int) -> None:
+        """Take money and tokens; negative numbers return them."""
+        self._taken_micro += micro
+        self._taken_tokens += tokens
+
+
+def _check_tokens(wanted: int, most: int | None, taken: int, whose: str) -> None:
+    if most is not None and wanted > most - taken:
+        raise ModelError(
+            "quota",
+            f"the call may take {wanted:,} tokens, and {whose} leaves {most - taken:,} of {most:,}",
+            hint="raise models.ceiling.tokens, or lower max_tokens",
+        )
+
+
+def _check_money(wanted: int, most: int | None, taken: int, whose: str) -> None:
+    if most is not None and wanted > most - taken:
+        raise ModelError(
+            "quota",
+            f"the call may cost {wanted / MICRO:g}, and {whose} leaves {(most - taken) / MICRO:g} of {most / MICRO:g}",
+            hint="raise models.ceiling, or lower max_tokens",
+        )
 
 
 class Spend:
@@ -137,6 +195,8 @@ class Spend:
     Args:
         ceiling_micro: the most that the run can spend on models; None: unlimited.
         ceiling_tokens: the most tokens that it can use, input and output together; None: unlimited.
+        parts: by part of the run, such as an island, the part of these ceilings that its agents spend. Calls of a part
+            that is not named go by the whole alone.
 
     Attributes:
         total: the totals of all calls.
@@ -144,7 +204,12 @@ class Spend:
         models, groups, agents: the totals by model (`provider:model`), group and agent.
     """
 
-    def __init__(self, ceiling_micro: int | None = None, ceiling_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        ceiling_micro: int | None = None,
+        ceiling_tokens: int | None = None,
+        parts: Mapping[str, PartCeiling] = MappingProxyType({}),
+    ) -> None:
         if ceiling_micro is not None and ceiling_micro < 0:
             raise UsageError(f"the ceiling must be at least 0 micro-units, not {ceiling_micro}")
         if ceiling_tokens is not None and ceiling_tokens < 0:
@@ -158,44 +223,35 @@ class Spend:
         self.agents: dict[str, ModelUsage] = {}
         self._held = 0
         self._held_tokens = 0
+        self._parts = parts
 
     @property
     def left_micro(self) -> int | None:
         """The money that can still be reserved; None without a ceiling."""
         return None if self.ceiling_micro is None else self.ceiling_micro - self.total.cost_micro - self._held
 
-    @property
-    def left_tokens(self) -> int | None:
-        """The tokens that can still be reserved; None without a ceiling of tokens."""
-        if self.ceiling_tokens is None:
-            return None
-        return self.ceiling_tokens - self.total.input_tokens - self.total.output_tokens - self._held_tokens
-
-    def reserve(self, micro: int, tokens: int = 0) -> FundsHold:
+    def reserve(self, micro: int, tokens: int = 0, part: str = "") -> FundsHold:
         """Reserve the highest possible cost of a call, and its most tokens.
+
+        Args:
+            micro: the cost in micro-units.
+            tokens: the tokens.
+            part: the part of the run in which the caller is.
 
         Raises:
             ModelError: of kind `quota`, if the rest of a ceiling is too small.
         """
-        rest_tokens = self.left_tokens
-        if rest_tokens is not None and tokens > rest_tokens:
-            raise ModelError(
-                "quota",
-                f"the call may take {tokens:,} tokens, and the run's ceiling leaves {rest_tokens:,} of "
-                f"{self.ceiling_tokens:,}",
-                hint="raise models.ceiling.tokens, or lower max_tokens",
-            )
-        left = self.left_micro
-        if left is not None and micro > left:
-            rest = f"{left / MICRO:g} of {(self.ceiling_micro or 0) / MICRO:g}"
-            raise ModelError(
-                "quota",
-                f"the call may cost {micro / MICRO:g}, and the run's ceiling leaves {rest}",
-                hint="raise models.ceiling, or lower max_tokens",
-            )
+        own = self._parts.get(part)
+        if own is None:
+            used = self.total.input_tokens + self.total.output_tokens + self._held_tokens
+            _check_tokens(tokens, self.ceiling_tokens, used, _OF_RUN)
+            _check_money(micro, self.ceiling_micro, self.total.cost_micro + self._held, _OF_RUN)
+        else:
+            own.check(micro, tokens)
+            own.take(micro, tokens)
         self._held += micro
         self._held_tokens += tokens
-        return FundsHold(micro, tokens)
+        return FundsHold(micro, tokens, own)
 
     def settle(
         self,
@@ -221,6 +277,9 @@ class Spend:
         """
         self.release(held)
         total = total_bill(bills)
+        if held.part is not None:
+            usage = total.usage
+            held.part.take(total.cost_micro, 0 if usage is None else usage.input_tokens + usage.output_tokens)
         for tally in (self.total, _tally(self.groups, group), _tally(self.agents, agent)):
             tally.add(total, failed=failed, most_micro=most_micro, most_tokens=most_tokens)
         for model in dict.fromkeys(bill.model for bill in bills):
@@ -240,6 +299,8 @@ class Spend:
         held.open = False
         self._held -= held.micro
         self._held_tokens -= held.tokens
+        if held.part is not None:
+            held.part.take(-held.micro, -held.tokens)
 
     def summary(self) -> JsonObject:
         """Return the totals, JSON-like: `total`, and by model and group in alphabetical order."""

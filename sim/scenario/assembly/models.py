@@ -17,7 +17,7 @@ from sim.llm.client import Client, make_endpoint
 from sim.llm.divided_client import DividedClient
 from sim.llm.limits.governor import Limits
 from sim.llm.limits.retry import RetryPolicy
-from sim.llm.limits.spend import Spend
+from sim.llm.limits.spend import PartCeiling, Spend
 from sim.llm.needs import Need
 from sim.llm.prices import Price, Prices, read_price
 from sim.llm.router import Router, Target
@@ -104,7 +104,12 @@ def prices_of(models: schema.Models) -> Prices:
 def _spend(ceiling: schema.Ceiling | None) -> Spend:
     if ceiling is None:
         return Spend()
-    return Spend(None if ceiling.money is None else to_micro(ceiling.money), ceiling.tokens)
+    parts: dict[str, PartCeiling] = {}
+    if ceiling.shares is not None:
+        from sim.scenario.island_ceiling import ceilings_of  # only scenarios with islands need it
+
+        parts = {one: PartCeiling(f"the island {one}", *most) for one, most in ceilings_of(ceiling).items()}
+    return Spend(None if ceiling.money is None else to_micro(ceiling.money), ceiling.tokens, parts)
 
 
 def latency_of(models: schema.Models) -> Draw | None:
