@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from sim.base.pages import Chart
     from sim.base.registry import Definitions
     from sim.events import Event, EventBus
-    from sim.experiments.attribution.deciding import Explanation, why
+    from sim.experiments.attribution.deciding import why
+    from sim.experiments.attribution.explanation import Explanation
     from sim.experiments.attribution.turning import TurningPoints, turning_point
     from sim.experiments.scoring import ScoreCost, Scores, score, score_async
     from sim.experiments.testing import TestReport, test
@@ -152,7 +153,8 @@ _HOMES = {
     "KernelError LimitError LivelockError NameTakenError OutOfMemoryError RecordWarning RunError ScenarioError "
     "SimError TransitionError UsageError",
     "events": "Event EventBus",
-    "experiments.attribution.deciding": "Explanation why",
+    "experiments.attribution.deciding": "why",
+    "experiments.attribution.explanation": "Explanation",
     "experiments.attribution.turning": "TurningPoints turning_point",
     "experiments.scoring": "ScoreCost Scores score score_async",
     "experiments.testing": "TestReport property test",

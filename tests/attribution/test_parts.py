@@ -17,7 +17,8 @@ import sim
 from sim.base.errors import UsageError
 from sim.experiments.attribution.candidates import Candidate, EventCandidates
 from sim.experiments.attribution.curve import Jump, TurningSearch
-from sim.experiments.attribution.deciding import Cause, Hunt, WhyOptions, _Why, verdict
+from sim.experiments.attribution.deciding import WhyOptions, _Why
+from sim.experiments.attribution.explanation import Cause, Hunt, verdict
 from sim.experiments.attribution.halving import Decisive, Halving
 from sim.experiments.attribution.significance import holm, sign_test, wilson
 from sim.experiments.attribution.target import ExplainedOutcome

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 import sim
-from sim.experiments.attribution.deciding import Explanation
+from sim.experiments.attribution.explanation import Explanation
 from sim.experiments.attribution.forks import FORKS
 from sim.experiments.attribution.significance import wilson
 
