@@ -1,6 +1,6 @@
 """What a scenario says of chat agents: personas, budgets, modules, the corpus.
 
-`docs/seed_rules.md` lists the defaults.
+The defaults are from the rules in `docs/seed_rules.md`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""What a scenario says of executors: their tasks, projects and limits. `docs/seed_rules.md` lists the defaults."""
+"""What a scenario says of executors: their tasks, projects and limits.
+
+The defaults are from the rules in `docs/seed_rules.md`.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal

@@ -1,4 +1,4 @@
-"""What a scenario says of goals, tasks and user agents. `docs/seed_rules.md` lists the defaults."""
+"""What a scenario says of goals, tasks and user agents. The defaults are from the rules in `docs/seed_rules.md`."""
 
 from typing import Annotated, Final
 
