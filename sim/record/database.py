@@ -1,4 +1,4 @@
-"""Edge: read-only connections to run files, and the limits of queries that users write.
+"""Edge: the database of a run, opened for reading only, and the limits of queries that users write.
 
 This module uses the monotonic clock, for the time limit of a query.
 """

@@ -1,4 +1,4 @@
-"""Makes the agents of a scenario, at the start and during the run: their names, start values, params and loops."""
+"""The factory of the agents of a scenario, at the start and during the run: names, start values, params and loops."""
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
