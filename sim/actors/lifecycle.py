@@ -3,7 +3,7 @@
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from sim.actors.agent import Agent
 from sim.actors.config import AgentLoopConfig
@@ -16,6 +16,9 @@ from sim.base.text import of_error, recordable_text
 from sim.kernel import Actor, Duration, Exit, Fired, Latch, Signal, first_of, to_ns
 from sim.kernel.ports import DONE, Call
 from sim.world import World
+
+TRAVEL: Final = "travel"
+"""The reason for which an agent stops that goes to another island."""
 
 _S = AgentState
 
@@ -247,7 +250,12 @@ class Lifecycle(ABC):
     def request_stop(self, reason: str) -> None:
         """Begin to stop: at once between two iterations, otherwise after the current iteration."""
         if self._state in (_S.STOPPED, _S.STOPPING):
-            self.stops_on_arrival = self.under_way
+            if reason == TRAVEL:
+                self.stops_on_arrival |= (
+                    self._stop_reason != TRAVEL
+                )  # it was stopped in the iteration in which it leaves
+            else:
+                self.stops_on_arrival = self.under_way or self._stop_reason == TRAVEL
             return
         self._stop_reason = reason
         if self._ending is not None:

@@ -1,6 +1,7 @@
 """The manager of all agent loops of a world."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Final, Literal
 
 import attrs
@@ -173,8 +174,11 @@ class AgentLoopManager:
 
     def request_stop_all(self) -> None:
         """Begin to stop all loops: at once between two iterations, otherwise after the current iteration."""
+        kernel, divided = self.world.kernel, "islands" in self.world.services
         for loop in list(self._loops.values()):
-            loop.request_stop("stop")
+            # On islands, no key depends on how many agents there are on others.
+            with kernel.acting_as(kernel.source_for(loop.agent_id, "host")) if divided else nullcontext():
+                loop.request_stop("stop")
 
     def start_spawned(self, loop: AgentLoop, delay_ns: int) -> None:
         """Start a loop that was created during the run; when it stops, it is removed and only its counts are kept."""

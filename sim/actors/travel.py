@@ -6,6 +6,7 @@ What it takes along is bytes, also in one process: so it is the same as where ea
 from collections.abc import Callable
 from typing import Any
 
+from sim.actors.lifecycle import TRAVEL
 from sim.actors.loop import AgentLoop
 from sim.actors.mailbox import MailboxCounts
 from sim.base.errors import RunError
@@ -53,11 +54,12 @@ def leave(loop: AgentLoop, left: Callable[[Callable[[int], Raw]], object]) -> No
     def pack(stopped: Any) -> None:
         stopped.on_leaving = stopped.on_stopped = None
         stopped.under_way = True
+        stopped.world.under_way += len(mail)
         left(lambda counter: Raw(_packed(loop, tuple(mail), counter)))
 
     loop.on_leaving = lambda: mail.extend(loop.agent.mailbox.empty())
     loop.on_stopped = pack
-    loop.request_stop("travel")
+    loop.request_stop(TRAVEL)
 
 
 def _packed(loop: AgentLoop, mail: tuple[Message, ...], counter: int) -> bytes:
@@ -93,8 +95,10 @@ def arrive(loop: AgentLoop, luggage: Raw) -> None:
     loop.begin_elsewhere()
     agent.mailbox.recount(packed.mailbox)
     loop.under_way = False
+    loop.world.under_way -= len(packed.mail)
     if loop.stops_on_arrival:
         loop.stops_on_arrival = False
+        agent.mailbox.close()  # where it was before, this was done when it left
         agent.mailbox.dead += len(packed.mail)
         return
     loop.start_now()

@@ -211,6 +211,8 @@ def _counts(fields: Fields) -> Iterator[tuple[str, str]]:
             yield label, _unread(rows)
     if fields.get("dropped"):
         yield "lost", f"{_messages(fields['dropped'])}, dropped from full mailboxes"
+    if fields.get("under_way"):
+        yield "under way", f"{_messages(fields['under_way'])}, not arrived when the run ended"
     if fields.get("deadlock"):
         yield "deadlock", fields["deadlock"].removeprefix("deadlock: ")
     if fields.get("overruns"):

@@ -104,9 +104,9 @@ class OutsideRequests:
         try:
             if self._runner.sync is not None:
                 raise UsageError("a run with execution.sync takes nothing in from outside", hint="run it without")
-            if self._runner.shards is not None:
+            if self._runner.shards is not None and request.kind != "stop_all":
                 hint = f"press Ctrl-C where it runs, and continue it in one process: sim resume {self._folder}"
-                raise UsageError("a run on shards takes nothing in from outside", hint=hint)
+                raise UsageError("a run on shards can be stopped, but takes nothing else in from outside", hint=hint)
             if len(request.data) > LARGEST or request.kind not in get_args(Verb):
                 raise UsageError(f"no run takes a request of the kind {request.kind!r:.80}")
             getattr(control, request.kind)(**decode(request.data))

@@ -190,6 +190,8 @@ class RunResult:
             agent without one), `topic`, `count`, and `why`: `no rule` can read them, `unmatched` says `drop` or `fail`
             (`dropped`, `failed`), or they were still `waiting` when their agent stopped, as at the end of the run.
         dropped: number of messages that full mailboxes with the policy `drop_oldest` lost.
+        under_way: number of messages that had not arrived when the run ended: those sent with `after`, and what agents
+            that travel had with them.
         deadlock: which agents were blocked forever at the end, in one sentence; None if there were none.
         commonest_error: the most frequent error, its number, and the first agent that had it; None without errors.
         messages: number of messages that were delivered to mailboxes.
@@ -248,6 +250,7 @@ class RunResult:
     never: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     unread: Sequence[JsonObject] = ()
     dropped: int = 0
+    under_way: int = 0
     recording: Level = "all"
     warnings: Sequence[Mapping[str, Any]] = ()
     doubts: tuple[InDoubtEffect, ...] = ()

@@ -364,6 +364,7 @@ class RunController:
             "unmatched": totals.unmatched,
             "unread": [attrs.asdict(row) for row in self._manager.unread()],
             "dropped": totals.dropped,
+            "under_way": world.under_way,
             "deadlock": self.deadlock,
             "commonest_error": commonest(world.errors),
             "messages": world.messages,

@@ -532,6 +532,8 @@ class Islands(Service):
         def reach() -> None:
             world.running -= 1
             self._arrived(agent, to, luggage)
+            if not world.running and world.on_all_stopped is not None:
+                world.on_all_stopped()  # it was stopped on its way, as all others are
 
         world.kernel.call_for(actor, due, reach, actor)
         if self.away is not None and to not in self.local:

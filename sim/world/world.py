@@ -128,6 +128,7 @@ class World:
         self.waits = ActiveWaits(self.kernel)
         self.observations: dict[str, array[float]] = {}
         self.messages = 0  # number of delivered messages
+        self.under_way = 0  # number of messages that were sent, and have not arrived
         self.errors: dict[str, tuple[int, str]] = {}  # error text → count, first agent that had it
         self.done: defaultdict[str, int] = defaultdict(int)  # kind → number of successful actions
         self.refused: defaultdict[str, int] = defaultdict(int)

@@ -8,6 +8,8 @@ import pytest
 import sim
 from sim.base.errors import CausalityError, ScenarioError
 from sim.record import open_run
+from sim.record.summary import pairs
+from sim.runner.shards import run_on_shards
 from sim.scenario import loads
 
 HEAD = """name: isles
@@ -216,6 +218,46 @@ def test_an_agent_under_way_is_stopped_or_removed_and_not_started(tmp_path: Path
     envoy = managers[0].world.agents.get("envoy")
     assert (None if envoy is None else envoy.state["n"]) == done
     assert managers[0].world.running == 0
+
+
+@pytest.mark.parametrize("seconds", [19, 20, 21, 30])
+def test_a_stop_of_all_ends_the_run_when_the_last_traveller_arrives(tmp_path: Path, seconds: int) -> None:
+    """Who is stopped before it leaves, in the iteration in which it leaves, or on its way, does not start again; the
+    run ends when no agent is under way any more."""
+
+    def begun(runner: Any) -> None:
+        manager, kernel = runner.simulation.manager, runner.simulation.world.kernel
+        with kernel.acting_as(kernel.host):
+            kernel.call_at(seconds * 10**9, manager.request_stop_all, kernel.host)
+
+    path = tmp_path / "isles.yaml"
+    path.write_text(UNDER_WAY, encoding="utf-8")
+    result = sim.run(path, out=None, begun=begun)
+    assert result.stopped_by == "all agents have stopped"
+    assert result.states["stopped"] == result.agents
+    assert result.sim_seconds == (50 if seconds > 20 else seconds)
+
+
+@pytest.mark.parametrize(("until", "count"), [("11s", 2), ("14s", 1), ("22s", 2), ("40s", 2), ("1m", 0)])
+def test_messages_under_way_at_the_end_are_counted(tmp_path: Path, until: str, count: int) -> None:
+    """Messages that have not arrived count, those that wait for a traveller too, and those that it has with it; as many
+    are under way on shards."""
+    clerk = """- name: clerk
+    state: {sent: 0}
+    rules:
+      - {when: sent == 0, do: [{send: {to: envoy, after: 12s}}, {send: {to: envoy, after: 25s}}], set: {sent: 1}}
+      - {do: {sleep: {for: 1h}}}
+"""
+    text = UNDER_WAY.replace("- {name: clerk, rules: [{do: {sleep: {for: 1h}}}]}\n", clerk)
+    text = text.replace(
+        "  - {when: now < 20", "  - {when: message is not None and now > 55, do: noop}\n      - {when: now < 20"
+    )
+    path = tmp_path / "isles.yaml"
+    path.write_text(text.replace("until: 2m", f"until: {until}"), encoding="utf-8")
+    result, divided = sim.run(path, out=None), run_on_shards(path, 2, out=None)
+    assert (result.under_way, divided.under_way, divided.hash) == (count, count, result.hash)
+    said = dict(pairs(result.to_json()))
+    assert ("under way" in said) is (count > 0)
 
 
 def test_a_traveller_cannot_read_what_is_at_home_elsewhere(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def _differences(number: int, make: Callable[[int], dict[str, Any]] = world, **o
         if (run.hash, run.events, run.sim_seconds, run.metrics) != (one.hash, one.events, one.sim_seconds, one.metrics):
             found.append(f"{make.__name__} {number} on {shards} shards")
         keys = (
-            "iterations", "actions", "refused", "states", "wakeups", "messages", "kinds", "dropped", "unread", "models",
-            "warnings",
+            "iterations", "actions", "refused", "states", "wakeups", "messages", "kinds", "dropped", "under_way",
+            "unread", "models", "warnings",
         )  # fmt: skip
         assert {key: getattr(run, key) for key in keys} == {key: getattr(one, key) for key in keys}
         assert run.observations == one.observations
@@ -161,7 +161,7 @@ def test_the_number_of_windows_has_no_other_orders() -> None:
 @pytest.mark.slow
 def test_regions_help_each_other_at_the_price_of_a_latency() -> None:
     """The shipped scenario has one hash in one process and on shards; trade halves the hunger of the drought, and
-    without it no person of the other regions is hungry."""
+    without it no person of the other regions is hungry. If people can leave instead, the hunger is a third."""
     file = ROOT / "scenarios" / "regions.yaml"
     few = "agents.person.count=160"
     options: dict[str, Any] = {"out": None, "until": "65d"}
@@ -171,6 +171,11 @@ def test_regions_help_each_other_at_the_price_of_a_latency() -> None:
     assert (alone.metrics["ships"][-1], bool(one.metrics["ships"][-1])) == (0, True)
     assert sum(value or 0 for value in alone.metrics["hungry_elsewhere"][10:]) == 0
     assert (one.metrics["hungry_days"][-1] or 0) < 0.7 * (alone.metrics["hungry_days"][-1] or 0)
+    overrides = [few, "agents.factor.state.trade=false", "agents.person.state.leaves=5"]
+    left = sim.run(file, overrides=overrides, **options)
+    assert on_shards(3, nullcontext(Inside))(file, overrides=overrides, **options).hash == left.hash
+    assert (left.metrics["hungry_days"][-1] or 0) < 0.45 * (alone.metrics["hungry_days"][-1] or 0)
+    assert left.metrics["moved"][-1] > 10
 
 
 class Killed(ShardProcess):

@@ -1,4 +1,4 @@
-"""A run on shards is watched where it was started, and who asks it for something is refused at once."""
+"""A run on shards is watched where it was started, and who asks it for something but a stop is refused at once."""
 
 import threading
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from sim.runner.figures import Figures
 from sim.runner.shards import watching
 from sim.runner.shards.protocol import Report
 from sim.runner.shards.sharded import on_shards
+from sim.runner.shards.stopping import REFUSED
 from tests.shards.test_shards import Inside
 from tests.shards.worlds import with_shares, with_travel, world
 
@@ -130,7 +131,7 @@ def test_the_command_line_watches_shards(tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(
     ("verb", "arguments"),
-    [("stop_all", {}), ("stop", {"agent_id": "i0a-1"}), ("publish", {"topic": "alarm"}), ("pause_run", {})],
+    [("stop", {"agent_id": "i0a-1"}), ("publish", {"topic": "alarm"}), ("pause_all", {}), ("set", {"values": {}})],
 )
 def test_who_asks_a_run_on_shards_for_something_is_refused_at_once(
     tmp_path: Path, verb: Verb, arguments: dict[str, Any]
@@ -146,21 +147,28 @@ def test_who_asks_a_run_on_shards_for_something_is_refused_at_once(
     found = on_shards(2, nullcontext(Inside))(world(3), out=tmp_path, progress=wish)
     (answer,) = answers
     assert answer is not None
-    assert (answer.outcome, answer.reason) == ("wrong", "a run on shards takes nothing in from outside")
+    assert (answer.outcome, answer.reason) == ("wrong", REFUSED)
     assert f"sim resume {found.run}" in (answer.hint or "")
     assert found.hash == sim.run(world(3), out=None).hash
 
 
 def test_a_program_that_asks_a_run_on_shards_for_something_is_refused() -> None:
-    """Calls on the runner from outside are refused, as no shard would get them; no thread of the run is left."""
+    """Calls on the runner from outside are refused, unless they stop all agents; no thread of the run is left."""
     before = threading.active_count()
     refused: list[str] = []
 
     def begun(runner: RunController) -> None:
-        with pytest.raises(UsageError) as caught:
-            Control(runner.simulation.manager).stop_all()
-        refused.append(str(caught.value))
+        control = Control(runner.simulation.manager)
+        for call in (control.pause_all, lambda: control.stop("i0a-1"), lambda: control.publish("alarm")):
+            with pytest.raises(UsageError) as caught:
+                call()
+            refused.append(str(caught.value))
+        (loop, *_) = runner.simulation.manager.loops.values()
+        for wait in (runner.simulation.manager.stop_all, loop.stop):
+            with pytest.raises(UsageError) as caught:
+                wait().send(None)
+            refused.append(str(caught.value))
 
     on_shards(2, nullcontext(Inside))(world(3), out=None, begun=begun)
-    assert refused == ["this run takes nothing in from outside"]
+    assert refused == 5 * [REFUSED]
     assert threading.active_count() == before

@@ -23,6 +23,7 @@ from sim.kernel.effects import Outcome, effect_key
 from sim.kernel.rows import ClosedRow, IntentRow, ResultRow
 from sim.llm.service import Models
 from sim.runner.event_loop import running_on
+from sim.runner.runner import RunSink
 from sim.runner.shards.protocol import Answered, Call, Closed
 from sim.runner.spec import Kept
 
@@ -142,7 +143,7 @@ class Calls:
         Args:
             begun: the calls, each with the number of its shard from 0. They are recorded.
         """
-        self._wait_for_disk()
+        wait_for_disk(self._kept.keeper)
         for place, call in begun:
             name = (call.actor, call.ordinal)
             if name in self._gone:
@@ -173,7 +174,7 @@ class Calls:
         if self._failure is not None:
             raise self._failure
         if names:
-            self._wait_for_disk()
+            wait_for_disk(self._kept.keeper)
         return [tuple(each) for each in answers]
 
     async def _carry_out(self, call: Call) -> Outcome:
@@ -201,19 +202,24 @@ class Calls:
         key = effect_key(self._kept.uid, call.actor, call.ordinal)
         return self._models.at_edge(request, observe, key, modelled=True)
 
-    def _wait_for_disk(self) -> None:
-        """Wait until all requests and answers so far are on disk.
+    def times(self) -> list[int]:
+        """Return when the answers of the calls under way are due, in simulated nanoseconds."""
+        return [call.due for call in self._under_way.values()]
 
-        Raises:
-            RunError: if they cannot be written.
-        """
-        written: Future[None] = Future()
 
-        def done(error: BaseException | None) -> None:
-            if error is None:
-                written.set_result(None)
-            else:
-                written.set_exception(error)
+def wait_for_disk(keeper: RunSink) -> None:
+    """Wait until all requests, answers and inputs so far are on disk.
 
-        self._kept.keeper.durable(done)
-        written.result()
+    Raises:
+        RunError: if they cannot be written.
+    """
+    written: Future[None] = Future()
+
+    def done(error: BaseException | None) -> None:
+        if error is None:
+            written.set_result(None)
+        else:
+            written.set_exception(error)
+
+    keeper.durable(done)
+    written.result()

@@ -9,14 +9,18 @@ from heapq import merge
 from itertools import chain
 from typing import Any
 
+from sim.actors.inputs import PersonAnswer
 from sim.agents.metric_functions import MetricFunctions
+from sim.base.crashpoints import reach
 from sim.base.errors import RunError
 from sim.base.expressions import Expression
 from sim.kernel.codec import Json
+from sim.kernel.rows import InputRow
 from sim.runner.event_loop import heed_interrupt
-from sim.runner.shards.calls import Calls
+from sim.runner.shards.calls import Calls, wait_for_disk
 from sim.runner.shards.protocol import AnyShard, Call, Closed, Columns, Order, Report, Row, RowKey, restored
 from sim.runner.shards.shard import RowRecorder
+from sim.runner.shards.stopping import AllStopped, StopRequests
 from sim.runner.shards.watching import Watching
 from sim.scenario.assembly.build import Simulation
 from sim.world.islands import Islands, Letter
@@ -32,6 +36,7 @@ class Coordinator:
         watching: shows the run while it is under way, and records the events of all.
         until_ns: the end of the run in simulated nanoseconds.
         calls: makes the calls of models at endpoints; None: there are none.
+        stops: what people and programs ask.
 
     Attributes:
         windows: the number of windows so far.
@@ -48,6 +53,7 @@ class Coordinator:
         until_ns: int,
         *,
         calls: Calls | None = None,
+        stops: StopRequests,
     ) -> None:
         islands = Islands.of(world.world)
         self.windows = self.critical_ns = self.total_ns = 0
@@ -67,19 +73,44 @@ class Coordinator:
         self.reached = 0  # all that is before this time has happened
         self._asked = 0  # orders so far
         self._at: list[tuple[int, int]] = []  # the instant and the round at which each shard is
+        self._world, self._stops = world, stops
+        self._running, self._stopping = False, False  # whether any agent runs, and whether all were asked to stop
+        self.looked = (0, 0)  # the instant and the round at which the scenario has sampled last
 
-    def advance(self, limit: int) -> None:
+    def advance(self, limit: int, *, whole: bool = False) -> None:
         """Have everything before `limit` (nanoseconds) happen.
+
+        Args:
+            limit: the time.
+            whole: the scenario itself has something to do at the end of the instant before it: agents are stopped
+                later, and if the last one stops then, the run ends with that instant.
 
         Raises:
             RunError: if a shard fails, or all agents have stopped.
+            AllStopped: if all agents have stopped because they were asked to, unless that was in this instant.
         """
         while self.reached < limit:
             due = [time for time in self._next if time is not None]
             due += [letter.due for letters in self._letters for letter in letters]
+            if self._stopping and self._calls is not None:
+                due += self._calls.times()
             earliest = min(due, default=limit)
-            end = limit if earliest >= limit else min(earliest + self._latency, limit)
-            self._window(end)
+            # While agents stop, a window is one instant: the run ends with that in which the last one stops.
+            length = 1 if self._stopping else self._latency
+            self._window(limit if earliest >= limit else min(earliest + length, limit))
+            if not whole:
+                self._stop_if_asked()
+            if self._stopping and not self._running:
+                self._all_stopped()
+                if not whole:
+                    raise AllStopped(self._until_ns)
+
+    def _all_stopped(self) -> None:
+        """End the run with the instant at which the last agent has stopped, as in one process."""
+        world = self._world.world
+        assert world.on_all_stopped is not None, "the run has begun"
+        world.on_all_stopped()
+        self._until_ns = self.reached - 1
 
     def _window(self, end: int) -> None:
         heed_interrupt()
@@ -93,6 +124,16 @@ class Coordinator:
             ]
         )
         self._letters = [[] for _ in self._shards]
+        self._take(reports, end)
+        self._watching.seen(end, reports)
+        if self._has_agents and not self._running and not self._stopping:
+            raise RunError(
+                f"all agents have stopped before {end / 1e9:g} s, and a run on shards ends at its time limit",
+                hint="run it without --shards",
+            )
+
+    def _take(self, reports: Sequence[Report], end: int) -> None:
+        """Take what shards report that have done everything before a time."""
         for place, report in enumerate(reports):
             if report.next is not None and report.next < end:
                 at, until = report.next / 1e9, end / 1e9
@@ -101,17 +142,35 @@ class Coordinator:
             self._next[place] = report.next
             for letter in report.letters:
                 self._post(letter, place)
+        self._running = any(report.running for report in reports)
         self.reached = end
         begun = [(place, call) for place, report in enumerate(reports) for call in report.calls]
-        if begun and calls is not None:
+        if begun and self._calls is not None:
             self._record(end)  # a request is on disk before it is sent
-            calls.start(begun)
-        self._watching.seen(end, reports)
-        if self._has_agents and not any(report.running for report in reports):
-            raise RunError(
-                f"all agents have stopped before {end / 1e9:g} s, and a run on shards ends at its time limit",
-                hint="run it without --shards",
-            )
+            self._calls.start(begun)
+
+    def _stop_if_asked(self) -> None:
+        """Begin to stop all agents, if people or programs have asked for it.
+
+        It happens at the end of the latest instant at which anything has happened. In one process, the inputs have the
+        same place. They are on disk before a shard sees them.
+        """
+        at, delta = max(*self._at, self.looked)
+        inputs = self._stops.take() if at else ()  # at the start, the scenario looks at its first sample again
+        if not inputs:
+            return
+        self._record(self.reached)
+        for kind, data in inputs:
+            self._keeper.input(InputRow(at, delta, kind, data))
+        reach("arrivals.applied")
+        wait_for_disk(self._keeper)
+        reach("arrivals.durable")
+        self._stopping = True
+        order = Order("stop", at, delta=delta, inputs=inputs, number=self._asked + 1)
+        self._take(self._ask([order for _ in self._shards]), at + 1)
+        for kind, data in inputs:
+            if kind == "person":
+                self._world.manager.answers[data["row"]] = PersonAnswer(at)
 
     def _ask(self, orders: Sequence[Order]) -> list[Report]:
         self._asked += 1
@@ -169,8 +228,8 @@ class Coordinator:
         return reports
 
     def last_delta(self, at: int) -> int:
-        """Return the last round of an instant on any shard; 0 if none has done anything then."""
-        return max((delta for now, delta in self._at if now == at), default=0)
+        """Return the last round of an instant, on any shard or in a sample; 0 if nothing has happened then."""
+        return max((delta for now, delta in (*self._at, self.looked) if now == at), default=0)
 
     def settle(self) -> None:
         """Record all that has happened. What happens at the same instant from now on follows it."""
@@ -217,8 +276,11 @@ class GatheredFunctions(MetricFunctions):
 
     def value_of(self, name: str, expression: Expression, *, lenient: bool = False) -> float | None:
         """See `MetricFunctions`; first, everything before this moment happens on all shards."""
-        now = self._world.kernel.now
-        self._coordinator.advance(now + 1 if name == "stop.when" else now)  # the condition holds after an instant
+        kernel, coordinator = self._world.kernel, self._coordinator
+        coordinator.advance(kernel.now)
+        if name == "stop.when":
+            coordinator.advance(kernel.now + 1, whole=True)  # the condition holds after an instant
+        coordinator.looked = (kernel.now, kernel.delta)
         if self._as_of != self._coordinator.reached:
             self._gathered = self._coordinator.gather(self._wanted)
             self._as_of = self._coordinator.reached

@@ -12,7 +12,7 @@ from sim.runner.shards.model_figures import merge_fault_warnings, merge_models
 
 _MISSING: Final = object()
 
-_SUMS: Final = ("iterations", "actions", "wakeups", "errors", "unmatched", "dropped", "messages")
+_SUMS: Final = ("iterations", "actions", "wakeups", "errors", "unmatched", "dropped", "messages", "under_way")
 _TABLES: Final = ("refused", "states", "kinds")
 
 

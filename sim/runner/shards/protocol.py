@@ -136,22 +136,25 @@ class Order(Record, frozen=True):
     """What the coordinator asks of a shard.
 
     Attributes:
-        what: `run` a window, `gather` the states that metrics read, or `end` the run.
-        end: the end of the window (exclusive), or the time of the end of the run, in simulated nanoseconds.
+        what: `run` a window, `gather` the states that metrics read, `stop` all agents, or `end` the run.
+        end: the end of the window (exclusive), the time of the stop, or that of the end of the run, in simulated
+            nanoseconds.
         letters: what arrives from other shards.
         answers: of `run`: the answers of models that are due in the window.
         wanted: of `gather`: by group, the state variables to return.
-        delta: of `end`: the round of the last instant.
+        delta: of `stop` and `end`: the round of that instant.
+        inputs: of `stop`: the kind and the data of each input that stops all agents.
         figures: of `run`: whether to report the figures of the agents.
         number: the number of the order, from 1; so a shard notices orders that were lost, doubled or overtaken.
     """
 
-    what: Literal["run", "gather", "end"]
+    what: Literal["run", "gather", "stop", "end"]
     end: int = 0
     letters: tuple[Letter, ...] = ()
     answers: tuple[Answered, ...] = ()
     wanted: dict[str, list[str]] | None = None
     delta: int = 0
+    inputs: tuple[tuple[str, Json], ...] = ()
     figures: bool = False
     number: int = 0
 

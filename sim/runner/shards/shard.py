@@ -57,6 +57,7 @@ class RowRecorder(CallRecorder):
         self._islands = islands
         self._places = {name: place for place, name in enumerate(islands.names)}
         self._keeps_agents = keeps_agents
+        self.stopped_by: dict[int, int] = {}  # what stops an agent from outside → the ordinal of the agent
 
     def event(self, row: EventRow, /) -> None:
         """Keep the event."""
@@ -81,12 +82,15 @@ class RowRecorder(CallRecorder):
         """Return the place of an event among those of all shards in one step.
 
         A step of an agent happens on one shard. A step that reaches several islands, such as an event from outside,
-        reaches them in their order, after the scenario itself. At the end of a run, agents stop in their own order.
+        reaches them in their order, after the scenario itself. A stop of all, and the end of a run, reach agents in
+        their own order.
         """
         if current is None or not self._keeps_agents:
             return -1
         if target is None:
             return current.ordinal
+        if current.ordinal in self.stopped_by:
+            return self.stopped_by[current.ordinal]
         rank = getattr(getattr(target, "actor", target), "rank", None)
         if isinstance(rank, int):
             return rank
@@ -157,6 +161,8 @@ class Shard:
             self._check_refusal()
         elif order.what == "gather":
             columns = {group: self._columns(group, keys) for group, keys in (order.wanted or {}).items()}
+        elif order.what == "stop":
+            self._stop(order)
         else:
             more = self._end(order)
         if order.figures or order.what == "end":
@@ -171,6 +177,22 @@ class Shard:
             calls=calls, closed=closed, running=self._world.running, cpu_ns=self._reported_ns - before, columns=columns,
             number=order.number, **more,
         )  # fmt: skip
+
+    def _stop(self, order: Order) -> None:
+        """Begin to stop all agents, at the end of an instant at which no shard has anything left to do."""
+        kernel = self._world.kernel
+        if kernel.now < order.end:
+            kernel.advance_to(order.end)
+        kernel.delta = order.delta
+        loops = self._simulation.manager.loops.values()
+        elsewhere = [loop for loop in loops if loop.stopped]
+        for loop in loops:
+            self._rows.stopped_by[kernel.source_for(loop.agent_id, "host").ordinal] = loop.actor.ordinal
+        for kind, data in order.inputs:
+            kernel.apply(kind, data)
+        kernel.run(order.end + 1)
+        for loop in elsewhere:
+            loop.stops_on_arrival = True  # it may be on its way here
 
     def _check_refusal(self) -> None:
         """Fail if an endpoint has refused a call for good. One process ends such a run at that instant, at which the

@@ -14,7 +14,7 @@ import attrs
 from sim.base.errors import UsageError
 from sim.base.extras import need
 from sim.kernel.codec import decode, encode
-from sim.kernel.kernel import Pause
+from sim.kernel.kernel import Kernel, Pause
 from sim.runner.event_loop import RunThread, in_definitions, in_plain_code, running_on
 from sim.runner.options import RunOptions, taking
 from sim.runner.outside_requests import OutsideRequests
@@ -30,6 +30,7 @@ from sim.runner.shards.processes import Forks, ShardProcess
 from sim.runner.shards.protocol import Host, Setup, Start
 from sim.runner.shards.restarting import RestartedShard
 from sim.runner.shards.shard import RowRecorder
+from sim.runner.shards.stopping import AllStopped, StopRequests
 from sim.runner.shards.watching import Watching
 from sim.runner.spec import Kept, Spec
 from sim.world import World
@@ -206,12 +207,14 @@ def _drive(
     whole, kernel = spec.simulation, spec.simulation.world.kernel
     rows = kernel.recorder = RowRecorder(kernel, Islands.of(whole.world), keeps_agents=False)
     watching = Watching(kept.keeper, len(processes), asked=bool(chosen.progress) or chosen.begun is not None)
-    coordinator = Coordinator(whole, processes, rows, watching, spec.until_ns, calls=calls)
+    stops = StopRequests()
+    coordinator = Coordinator(whole, processes, rows, watching, spec.until_ns, calls=calls, stops=stops)
     began = time.process_time_ns()
     functions = GatheredFunctions(whole, coordinator, wanted_of(whole.scenario))
     simulation = attrs.evolve(whole, metric_functions=functions, starts=())
     runner = RunController(simulation, until_ns=spec.until_ns, mode="autonomous")
     runner.shards = watching
+    whole.world.attach(stops)
 
     def numbers(merging: int | None = None) -> dict[str, float]:
         spent = time.process_time_ns() - began if merging is None else merging
@@ -219,11 +222,7 @@ def _drive(
 
     with _watched(runner, watching, numbers, kept, chosen):
         runner.begin()
-        if kernel.run(spec.until_ns) is Pause.HALTED:
-            kernel.delta = max(kernel.delta, coordinator.last_delta(kernel.now))
-        else:
-            coordinator.advance(spec.until_ns)
-            kernel.advance_to(spec.until_ns)
+        _to_the_end(coordinator, kernel, spec.until_ns)
         coordinator.settle()
         runner.feed.sample_end()
         reports = coordinator.end(kernel.now, kernel.delta)
@@ -237,13 +236,24 @@ def _drive(
     return fields, digest, kernel.now
 
 
+def _to_the_end(coordinator: Coordinator, kernel: Kernel, until_ns: int) -> None:
+    """Run the coordinator to the end of the run. Then its kernel is at the time and in the round of the end."""
+    try:
+        if kernel.run(until_ns) is not Pause.HALTED:
+            coordinator.advance(until_ns)
+            kernel.advance_to(until_ns)
+            return
+    except AllStopped as ended:
+        kernel.now, kernel.delta = ended.at, 0  # it was ahead; what it did there has no effect, and is not recorded
+    kernel.delta = max(kernel.delta, coordinator.last_delta(kernel.now))
+
+
 @contextmanager
 def _watched(
     runner: RunController, watching: Watching, numbers: Callable[[], dict[str, float]], kept: Kept, chosen: RunOptions
 ) -> Iterator[None]:
-    """Let the run be watched from outside. Nothing is taken in: who asks for something is refused at once."""
+    """Let the run be watched and stopped from outside."""
     kernel = runner.simulation.world.kernel
-    kernel.inputs.clear()
     watching.numbers = numbers
     with ExitStack() as stack:
         show = stack.enter_context(shown(chosen.progress))
@@ -252,9 +262,12 @@ def _watched(
         if chosen.begun is not None:
             with kernel.acting_as(None):
                 chosen.begun(runner)
+        inbox = None
         if kept.folder is not None and kept.epoch is not None:
-            stack.enter_context(OutsideRequests(kept.folder, kept.epoch, runner))
+            inbox = stack.enter_context(OutsideRequests(kept.folder, kept.epoch, runner))
         yield
+        if inbox is not None:
+            inbox.finished = True
 
 
 def _figures(

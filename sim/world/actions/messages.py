@@ -110,6 +110,7 @@ def send_later(
             continue
         sent = MessageSent(arrives=to_seconds(due), data=edited.raw, sender=sender, to=receiver, topic=topic)
         kernel.report(sent, sender)
+        world.under_way += 1
         if post is not None and post(receiver, due, edited.raw):
             continue
         source.counter -= 1  # the arrival has the counter of this event, which is its cause
@@ -122,6 +123,7 @@ def send_later(
 def arrive(world: "World", sender: str, receiver: str, topic: str, raw: Raw) -> None:
     """Put a message that was sent with a delay into the mailbox of its receiver, or record why it is refused."""
     message = Message(sender, receiver, topic, raw, world.kernel.now)
+    world.under_way -= 1
     why = _put(world, message)
     if why is None:
         world.messages += 1
