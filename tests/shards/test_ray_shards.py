@@ -13,12 +13,16 @@ import pytest
 import sim
 from sim.base.cluster import join
 from sim.base.errors import RunError, UsageError
+from sim.kernel.codec import as_sent
 from sim.record import open_run
-from sim.runner.shards import run_on_shards
+from sim.runner.shards import run_on_shards, watching
 from sim.runner.shards.protocol import Order
 from sim.runner.shards.ray_shards import RayShard
 from tests.helpers import command
-from tests.shards.worlds import with_travel, world
+from tests.llm.endpoint import Endpoint
+from tests.shards.test_shard_calls import ISLES, KEY, _access, _answer, _asked, _figures
+from tests.shards.test_stopping import _stop_at
+from tests.shards.worlds import with_models, with_travel, world
 
 ray: Any = pytest.importorskip("ray", reason="Ray is not installed: uv run --extra ray pytest -m proof")
 pytestmark = [
@@ -76,6 +80,51 @@ def test_generated_worlds_have_the_hash_of_one_process(cluster: Any) -> None:
         assert there.services["shards"]["restarts"] == 0
     stay.leave()
     assert not ray.is_initialized(), "each run has left the cluster"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_models_inside_the_run_answer_on_a_cluster(cluster: Any, number: int) -> None:
+    """Worlds in which agents ask scripted and simulated models, with a ceiling of shares, have the hash and the
+    bill of one process."""
+    one = sim.run(with_models(number), out=None)
+    there = run_on_shards(with_models(number), "2@ray", ray=cluster.address)
+    assert (there.hash, there.models, there.unread) == (one.hash, one.models, one.unread)
+    assert one.models["total"]["calls"]
+
+
+def test_calls_of_endpoints_are_made_once_and_no_machine_gets_the_key(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator makes the calls of all actors. One that is killed while calls are under way gets the same answers
+    again: each question is asked once, the hash and the bill are those of one process, and no actor gets the key."""
+    asked, sent, orders = RayShard.ask, list[bytes](), 0
+
+    def ask(shard: RayShard, order: Order) -> None:
+        nonlocal orders
+        sent.extend([as_sent(order), as_sent(shard.setup)])
+        orders += 1
+        if orders == 9:
+            os.kill(shards()[0][0], signal.SIGKILL)
+        asked(shard, order)
+
+    monkeypatch.setattr(RayShard, "ask", ask)
+    with Endpoint(_answer) as endpoint:
+        one = sim.run(ISLES, out=None, access=_access(endpoint))
+        endpoint.seen.clear()
+        there = run_on_shards(ISLES, "3@ray", ray=cluster.address, out=tmp_path, access=_access(endpoint))
+        assert max(_asked(endpoint).values()) == 1
+    assert (there.hash, _figures(there)) == (one.hash, _figures(one))
+    assert there.services["shards"]["restarts"] == 1
+    assert not [part for part in sent if KEY.encode() in part or endpoint.url.encode() in part]
+    assert sim.replay(str(there.run)).same
+
+
+def test_a_run_on_a_cluster_is_stopped(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop of all agents reaches the actors, is on record, and is repeated by one process."""
+    monkeypatch.setattr(watching, "CALLED_EVERY", 0.0)
+    there = run_on_shards(with_travel(6), "2@ray", ray=cluster.address, out=tmp_path, progress=_stop_at(4))
+    assert there.stopped_by == "all agents have stopped"
+    assert sim.replay(str(there.run)).same
 
 
 TABLE = "home,n\n" + "".join(f"i{number % 2},{number}\n" for number in range(9))
