@@ -250,10 +250,8 @@ class Lifecycle(ABC):
     def request_stop(self, reason: str) -> None:
         """Begin to stop: at once between two iterations, otherwise after the current iteration."""
         if self._state in (_S.STOPPED, _S.STOPPING):
-            if reason == TRAVEL:
-                self.stops_on_arrival |= (
-                    self._stop_reason != TRAVEL
-                )  # it was stopped in the iteration in which it leaves
+            if reason == TRAVEL:  # it may have been stopped in the iteration in which it leaves
+                self.stops_on_arrival |= self._stop_reason != TRAVEL
             else:
                 self.stops_on_arrival = self.under_way or self._stop_reason == TRAVEL
             return
