@@ -19,6 +19,9 @@ MOST: Final = 20
 
 _LARGE = 2000  # bytes of data above which only the text of an event is kept
 
+_Large = tuple[int, tuple[str, ...]]
+"""What is kept of such an event: its time in nanoseconds, and the parts of its text. Few are ever read as a line."""
+
 _IDLE = frozenset({"action.noop", "action.rest", "action.sleep"})
 
 
@@ -28,7 +31,7 @@ class LatestEvents(Service):
     name: ClassVar[str] = "latest_events"
 
     def __init__(self) -> None:
-        self._events: dict[str, deque[EventRow | str]] = {}
+        self._events: dict[str, deque[EventRow | _Large]] = {}
 
     @classmethod
     def on(cls, world: World) -> Self:
@@ -54,20 +57,20 @@ class LatestEvents(Service):
 
     def of_agent(self, agent_id: str) -> list[str]:
         """Return the latest actions and messages of an agent as text, one line each, oldest first."""
-        return [row if isinstance(row, str) else _line(row, agent_id) for row in self._events.get(agent_id, ())]
+        return [_line(event, agent_id) for event in self._events.get(agent_id, ())]
 
     def _keep(self, agent_id: str, row: EventRow, data: object) -> None:
         events = self._events.get(agent_id)
         if events is None:
             events = self._events[agent_id] = deque(maxlen=MOST)
         large = isinstance(data, Raw) and len(data) > _LARGE
-        events.append(_line(row, agent_id) if large else row)
+        events.append((row[0], event_text(row[6], row[7], agent_id)) if large else row)
 
 
-def _line(row: EventRow, agent_id: str) -> str:
+def _line(event: "EventRow | _Large", agent_id: str) -> str:
     """Return an event as one line, as a part of the history of an agent."""
-    parts = event_text(row[6], row[7], agent_id)
-    when = to_text(row[0] - row[0] % 1_000_000)  # to the millisecond
+    time, parts = event if len(event) == 2 else (event[0], event_text(event[6], event[7], agent_id))
+    when = to_text(time - time % 1_000_000)  # to the millisecond
     return " ".join(f"at {when}: {' '.join(part for part in parts if part)}".split())
 
 

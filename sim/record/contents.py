@@ -24,13 +24,17 @@ def split(value: Any) -> tuple[bytes, list[bytes]]:
     return encode(_skeleton(value, parts)), parts
 
 
-def join(skeleton: bytes, parts: Sequence[bytes]) -> Any:
+def join(skeleton: bytes, parts: Sequence[Any]) -> Any:
     """Restore the value that `split` has split.
+
+    Args:
+        skeleton: as JSON.
+        parts: the values of the parts. They become parts of the value that is returned.
 
     Raises:
         ValueError, LookupError: if the skeleton does not match the parts.
     """
-    return _Joint([decode(part) for part in parts]).value(decode(skeleton))
+    return _Joint(parts).value(decode(skeleton))
 
 
 def content_hash(part: bytes) -> str:

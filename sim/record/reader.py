@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import attrs
 
@@ -102,9 +102,41 @@ COPY = "use a copy of it, or run the scenario again"
 
 _LISTS = ("set", "allow", "model", "tags")  # options that are lists
 _MAX_PARTS = 10_000_000  # maximum length in bytes of the list of the parts of a request
+_KEPT_PARTS: Final = 8 * 2**20  # bytes of the parts of requests that are kept while all requests are checked
+
+_REQUESTS: Final = (
+    "SELECT row.actor, row.ordinal, row.kind, row.request_hash, CAST(found.request AS BLOB), found.parts"
+    " FROM effects AS row NOT INDEXED LEFT JOIN effects AS found"
+    " ON found.actor = row.actor AND found.ordinal = row.ordinal"
+)
+"""All effects, in the order of the table, each with its request as the index finds it."""
 
 _COLUMNS = [field.name for field in attrs.fields(RunInfo)][6:]
 _JSON = {"versions", "options", "code", "origin", "digest", "summary"}
+
+
+class _Parts:
+    """Parts of requests, of which the latest are kept: conversations repeat theirs.
+
+    Args:
+        read: returns the part with an id, as JSON.
+    """
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self._parts: dict[int, Any] = {}
+        self._bytes = 0
+
+    def of(self, id: int) -> Any:
+        """Return the value of a part, which must not be changed."""
+        if id not in self._parts:
+            part = self._read(id)
+            self._bytes += len(part)
+            if self._bytes > _KEPT_PARTS:
+                self._parts.clear()
+                self._bytes = len(part)
+            self._parts[id] = decode(part)
+        return self._parts[id]
 
 
 class StoredRun:
@@ -390,14 +422,11 @@ class StoredRun:
         for id, hash, data in self._database.stream("SELECT id, hash, CAST(data AS BLOB) FROM contents"):
             if content_hash(data) != hash:
                 raise self._damaged(f"part {id} of the requests does not match its hash")
-        for actor, ordinal, kind, hash in self._database.stream(
-            "SELECT actor, ordinal, kind, request_hash FROM effects"
-        ):
-            try:
-                request = self.request(actor, ordinal)
-            except UsageError:  # the index does not know a row of the table
-                raise self._damaged(f"effect {ordinal} of {actor} is not found") from None
-            if hash_request(kind, encode(request)) != hash:
+        parts = _Parts(self._part)
+        for actor, ordinal, kind, hash, skeleton, ids in self._database.stream(_REQUESTS):
+            if skeleton is None:  # the index does not know a row of the table
+                raise self._damaged(f"effect {ordinal} of {actor} is not found")
+            if hash_request(kind, encode(self._joined(skeleton, ids, parts.of))) != hash:
                 raise self._damaged(f"the request of effect {ordinal} of {actor} does not match its hash")
 
     def request(self, actor: str, ordinal: int) -> Any:
@@ -412,9 +441,13 @@ class StoredRun:
         if not rows:
             raise UsageError(f"there is no effect {ordinal} of {actor} in {self.path}")
         skeleton, ids = rows[0]
+        return self._joined(skeleton, ids, lambda id: decode(self._part(id)))
+
+    def _joined(self, skeleton: bytes, ids: str, part: Callable[[int], Any]) -> Any:
+        """Return a request of its parts; `part` returns the one with an id."""
         if len(ids) > _MAX_PARTS:
             raise self._damaged("a request has too many parts")
-        return join(skeleton, [self._part(id) for id in decode(ids.encode())])
+        return join(skeleton, [part(id) for id in decode(ids.encode())])
 
     def _part(self, id: int) -> bytes:
         ((part,),) = self._database.rows("SELECT CAST(data AS BLOB) FROM contents WHERE id = ?", (id,))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from sim.base.crashpoints import reach
 from sim.base.errors import RunError, SimError
@@ -39,6 +39,9 @@ _JOBS = 256
 A job may hold a chunk of events, about half a megabyte.
 """
 
+_CONTENTS: Final = 4096
+"""Of how many parts of requests the ids are kept: conversations repeat theirs. After a failure nothing is written."""
+
 
 class Tables:
     """The writing connection and the hashes of its rows. Only the writer's thread may use it."""
@@ -55,6 +58,7 @@ class Tables:
         self._last_effect = 0  # the highest id of an effect
         self._pending: list[bytes] = []
         self._pending_events = 0
+        self._contents: dict[str, int] = {}  # the ids of parts that were stored lately, by their hash
         self._unsafe: list[UnsafeEffect] = []  # unsafe effects of the present transaction
         self.ended = resumed  # the record of a resumed run is not changed before `continue_record`
         self._head: HeadFile | None = None
@@ -253,12 +257,18 @@ class Tables:
     def _content(self, part: bytes) -> int:
         """Store a part of a request, unless it is stored already, and return its id."""
         hash = content_hash(part)
-        row = self._execute("SELECT id FROM contents WHERE hash = ?", (hash,)).fetchone()
-        if row is None:
-            id = self._insert("INSERT INTO contents (hash, data) VALUES (?, CAST(? AS TEXT))", (hash, part))
-            self._seal.add("content", id, hash)
-            return id
-        return int(row[0])
+        id = self._contents.get(hash)
+        if id is None:
+            row = self._execute("SELECT id FROM contents WHERE hash = ?", (hash,)).fetchone()
+            if row is None:
+                id = self._insert("INSERT INTO contents (hash, data) VALUES (?, CAST(? AS TEXT))", (hash, part))
+                self._seal.add("content", id, hash)
+            else:
+                id = int(row[0])
+            if len(self._contents) >= _CONTENTS:
+                self._contents.clear()
+            self._contents[hash] = id
+        return id
 
     def result(self, row: ResultRow, value: bytes) -> None:
         """Store the outcome of an effect, with its encoded value.
@@ -358,6 +368,25 @@ def _identity(folder: Path) -> tuple[tuple[int, int], ...]:
     return tuple((status.st_dev, status.st_ino) for status in statuses)
 
 
+class _Process:
+    """Stands for one process: to ask the system for its number takes longer than to add a job.
+
+    Attributes:
+        own: stands for this process.
+    """
+
+    own: ClassVar["_Process"]
+
+
+def _begin_process() -> None:
+    _Process.own = _Process()
+
+
+_begin_process()
+if hasattr(os, "register_at_fork"):  # where processes can be forked
+    os.register_at_fork(after_in_child=_begin_process)
+
+
 class Writer:
     """Passes jobs to the thread that owns the `Tables`. It cannot be used after a fork."""
 
@@ -375,7 +404,7 @@ class Writer:
         """
         self._folder = folder
         self._resumed = resumed
-        self._pid = os.getpid()
+        self._process = _Process.own
         self._error: SimError | None = None
         self._error_raised = False
         self._closed = False
@@ -439,7 +468,7 @@ class Writer:
         Raises:
             RunError: also if the writer is closed, or this is a forked process.
         """
-        if os.getpid() != self._pid:
+        if self._process is not _Process.own:
             raise RunError(f"{self._folder} was opened before a fork and cannot be written after it")
         if self._error is not None:
             self._error_raised = True
@@ -455,7 +484,7 @@ class Writer:
         """
         if self._closed:
             return
-        if os.getpid() != self._pid:
+        if self._process is not _Process.own:
             self.check()
         with self._passing:
             self._pass_on()

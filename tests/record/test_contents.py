@@ -25,9 +25,14 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 MARKS = st.builds(lambda first, count: {"$": [first, count]}, st.integers(-2, 5), st.integers(-2, 5))
 
 
+def joined(skeleton: bytes, parts: list[bytes]) -> Any:
+    """Return the value of a skeleton and of parts as they are stored."""
+    return join(skeleton, [decode(part) for part in parts])
+
+
 def same(value: Any) -> bool:
     """Whether a value comes back as it was recorded: 1 and 1.0 are two values."""
-    return encode(join(*split(value))) == encode(value)
+    return encode(joined(*split(value))) == encode(value)
 
 
 @pytest.mark.slow
@@ -35,7 +40,7 @@ def same(value: Any) -> bool:
 def test_what_was_taken_apart_comes_back(value):
     """Any JSON value, of any size, with any keys, is the same after it was taken apart and put together."""
     assert same(value)
-    assert join(*split(value)) == decode(encode(value))
+    assert joined(*split(value)) == decode(encode(value))
 
 
 @pytest.mark.slow
