@@ -4,9 +4,11 @@ An effect starts when its intent is on disk. Its outcome is delivered when the o
 outcomes share one commit, because the writer commits all jobs in its queue together.
 """
 
+import asyncio
 import contextvars
 import hashlib
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -31,7 +33,10 @@ PostgreSQL.
 """
 
 _TOGETHER: Final = 0.005
-"""Real seconds that they wait, at most: a commit takes about as long, and a call of a model far longer."""
+"""Real seconds that they wait: a commit takes about as long, and a call of a model far longer."""
+
+_WAITS: Final = 5
+"""How often they wait, at most, as long as simulated time stands still without another outcome in any case."""
 
 
 class Portal:
@@ -83,15 +88,20 @@ class EffectTasks:
         self._fresh: list[EffectHandle] = []
         self._scopes: dict[EffectHandle, anyio.CancelScope] = {}
         self._group: anyio.abc.TaskGroup | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # None on trio
+        self._scope = anyio.CancelScope  # that of the library in use: anyio looks for it at each call
+        self._time = anyio.current_time  # the same
+        self._plain: dict[EffectHandle, asyncio.Task[None]] = {}
         self.door: Portal | None = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         """Forget what belonged to tasks that were cancelled, and so never ended it themselves."""
         self._starting = 0  # launched effects that are not under way yet
-        self._ending = 0  # outcomes of effects with modelled latency that were not handed over yet
+        self._ending: set[EffectHandle] = set()  # of modelled latency; their outcomes were not handed over yet
         self._undurable: list[Callable[[], object]] = []  # for the next request to the recorder
         self._gathering = False  # whether a task waits for more of them
+        self._launched = -math.inf  # when effects were started last, in seconds of the loop
 
     @property
     def under_way(self) -> int:
@@ -107,6 +117,9 @@ class EffectTasks:
         """Create the task group in the present event loop."""
         self._begin_anew()
         self.door = Portal()
+        native = anyio.lowlevel.current_token().native_token
+        self._loop = native if isinstance(native, asyncio.AbstractEventLoop) else None
+        self._scope, self._time = type(anyio.CancelScope()), getattr(native, "time", anyio.current_time)
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
 
@@ -115,7 +128,24 @@ class EffectTasks:
         group, self._group, self.door = self._group, None, None
         assert group is not None, "opened before"
         group.cancel_scope.cancel()
-        await group.__aexit__(None, None, None)  # no error is passed, because the group would wrap it
+        for scope in self._scopes.values():
+            scope.cancel()
+        try:
+            await self._end_plain()
+        finally:
+            await group.__aexit__(None, None, None)  # no error is passed, because the group would wrap it
+
+    async def _end_plain(self) -> None:
+        """Wait for the plain tasks, as a group does for its own: also if this task is cancelled meanwhile."""
+        cancelled: asyncio.CancelledError | None = None
+        while self._plain:
+            try:
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait(self._plain.values())
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
 
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
         """Start work that runs beside the effects until `close`. Its error ends the run."""
@@ -145,10 +175,19 @@ class EffectTasks:
         if scope := self._scopes.get(handle):
             scope.cancel()
 
-    def launch(self) -> None:
-        """Start the added effects as soon as their intents are on disk."""
+    def launch(self, *, more: bool) -> None:
+        """Start the added effects as soon as their intents are on disk.
+
+        Args:
+            more: whether the kernel is about to go on, so that others can come. While enough effects are under way,
+                these wait for them, to share a commit.
+        """
         if not self._fresh:
             return
+        now = self._time()
+        if more and self.under_way >= _GATHERED_FROM and now < self._launched + _WAITS * _TOGETHER:
+            return
+        self._launched = now
         batch = [handle for handle in dict.fromkeys(self._fresh) if not handle.held]
         self._fresh = []
         self._starting += len(batch)
@@ -180,7 +219,11 @@ class EffectTasks:
 
     async def _gather(self) -> None:
         """Ask the recorder once for the outcomes of this turn of the event loop, and of a few more if many come."""
-        await anyio.sleep(_TOGETHER if self.under_way >= _GATHERED_FROM else 0)
+        for _ in range(_WAITS):
+            many = self.under_way >= _GATHERED_FROM
+            await anyio.sleep(_TOGETHER if many else 0)
+            if not many or not self._kernel.effects.lacking_beside(self._ending):
+                break
         self._gathering = False
         if self.door is not None:
             self._ask_recorder()
@@ -189,14 +232,24 @@ class EffectTasks:
         if self._group is None:
             return
         for handle in batch:
-            if handle.state == "running":  # else it was cancelled before its intent was on disk, and must not start
+            if handle.state != "running":  # it was cancelled before its intent was on disk, and must not start
+                self._has_begun()
+            elif self._loop is None:
                 self._group.start_soon(self._begin, handle)
+            elif handle not in self._plain:  # a task of the group takes several times as long to begin and to end
+                self._plain[handle] = self._loop.create_task(self._begin(handle))
             else:
                 self._has_begun()
 
     async def _begin(self, handle: EffectHandle) -> None:
+        """Carry out an effect. An error that is not one of its work ends the run."""
         self._has_begun()
-        await self._carry_out(handle)
+        try:
+            await self._carry_out(handle)
+        except Exception as error:
+            self._failed(error)
+        finally:
+            self._plain.pop(handle, None)
 
     def _has_begun(self) -> None:
         self._starting -= 1
@@ -207,7 +260,7 @@ class EffectTasks:
         if self._group is None or handle.state != "running" or handle.held or handle in self._scopes:
             return
         outcome = Outcome("timeout")
-        with anyio.CancelScope(deadline=anyio.current_time() + handle.effect.timeout) as scope:
+        with self._scope(deadline=self._time() + handle.effect.timeout) as scope:
             self._scopes[handle] = scope
             try:
                 reach("effect.started")
@@ -233,14 +286,14 @@ class EffectTasks:
         elif effects.wanted(handle):  # the time of delivery is fixed, but the outcome must be recorded first
             effects.record(handle, outcome)
             reach("effect.recorded")
-            self._ending += 1
+            self._ending.add(handle)
             self._undurable.append(lambda: self._hand_over(handle, outcome))
             if not self._gathering and self._group is not None:
                 self._gathering = True
                 self._group.start_soon(self._gather)
 
     def _hand_over(self, handle: EffectHandle, outcome: Outcome) -> None:
-        self._ending -= 1
+        self._ending.discard(handle)
         if self._kernel.effects.wanted(handle):
             self._kernel.effects.post(handle, outcome)
         self._news()

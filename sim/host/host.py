@@ -240,7 +240,7 @@ class Host:
                 steps = self.kernel.steps
                 self.pacer.check_lag()
             if not self._suspend:
-                self._tasks.launch()
+                self._tasks.launch(more=pause is Pause.BUDGET)
             if self._failure is not None:
                 raise self._failure
             now = self._clock.now()

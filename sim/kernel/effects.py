@@ -5,7 +5,7 @@ simulated time that is given in advance (modelled latency) or recorded (measured
 """
 
 import hashlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -275,6 +275,21 @@ class Effects:
         while due and not self._missing(due[0][3]):
             heappop(due)
         return due[0][0] if due else MAX_NS
+
+    def lacking_beside(self, recorded: Collection[EffectHandle]) -> bool:
+        """Return whether simulated time cannot go on even if the outcomes of some effects had arrived.
+
+        Args:
+            recorded: these effects.
+        """
+        first, due, places = self.first_missing(), self._due, [0]
+        while places:  # through the part of the heap that is due first
+            place = places.pop()
+            if place < len(due) and due[place][0] == first:
+                if self._missing(due[place][3]) and due[place][3] not in recorded:
+                    return True
+                places += (2 * place + 1, 2 * place + 2)
+        return False
 
     def only_doubts(self) -> bool:
         """Return whether the kernel is blocked at this instant, and only by effects in doubt."""

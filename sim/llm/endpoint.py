@@ -64,7 +64,8 @@ class LoopPacer:
 class EdgeClock:
     """Real, monotonic time of the running loop. Use it inside a loop only.
 
-    One clock belongs to one loop: it keeps the time function of the first one that it is used in.
+    One clock belongs to one loop: it keeps the functions of the first one that it is used in, because anyio looks for
+    the loop at each call, which takes longer than all else here.
 
     Args:
         seed: the seed of the jitter; None: a different one in each process, so that processes do not wait in step.
@@ -73,11 +74,13 @@ class EdgeClock:
     def __init__(self, seed: int | None = None) -> None:
         self._stream = Stream(seed)
         self._time: Callable[[], float] | None = None
+        self._event, self._scope = anyio.Event, anyio.CancelScope
 
     def now(self) -> float:
         """Return the time of the loop in seconds."""
-        if self._time is None:  # anyio looks for the loop at each call, which takes longer than all else here
+        if self._time is None:
             self._time = getattr(anyio.lowlevel.current_token().native_token, "time", anyio.current_time)
+            self._event, self._scope = type(anyio.Event()), type(anyio.CancelScope())
         return self._time()
 
     async def sleep(self, seconds: float) -> None:
@@ -86,7 +89,7 @@ class EdgeClock:
 
     def wake(self) -> Wake:
         """Return a new event."""
-        return anyio.Event()
+        return self._event()
 
     def random(self) -> float:
         """Return a number in [0, 1)."""
@@ -96,7 +99,8 @@ class EdgeClock:
         """Await `work()` for at most `seconds`. After that, cancel it and raise TooLate."""
         with Noted() as note:
             try:
-                with anyio.CancelScope(deadline=self.now() + seconds):
+                deadline = self.now() + seconds  # this finds the class of scopes
+                with self._scope(deadline=deadline):
                     return await work()
             except TimeoutError:
                 pass

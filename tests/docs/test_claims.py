@@ -122,6 +122,8 @@ NUMBERS = [
         r"With (five) effects or more under way, the run gathers outcomes for (\d+) milliseconds",
         [effect_tasks._GATHERED_FROM, effect_tasks._TOGETHER * 1000],
     ),
+    ("docs/models.md", r"up to (five) times as long while simulated time", [effect_tasks._WAITS]),
+    ("docs/models.md", r"begin within (\d+) milliseconds", [effect_tasks._WAITS * effect_tasks._TOGETHER * 1000]),
     ("docs/models.md", r"if (eleven) workers end one after another", [pool.MOST_IN_VAIN + 1]),
     ("docs/models.md", r"more than (three) of its requests were interrupted", [client._MOST_LOST]),
     ("docs/models.md", r"may have been sent, or more than (ten) before", [client._MOST_UNSENT]),

@@ -9,6 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from sim.base.errors import ActorError, Cancelled, RunError, UsageError
+from sim.host import effect_tasks
 from sim.host.host import Host, run_actor
 from sim.host.watchdog import Stuck, Watchdog
 from sim.kernel import NS, Effect, Kernel, Pause, Queue, first_of_ns, perform, sleep
@@ -805,3 +806,76 @@ def test_outcomes_of_one_moment_share_a_commit(make_kernel, backend):
     anyio.run(Host(kernel).run, NS, backend=backend)
     assert ended == list(range(10))
     assert len(asked) == 2  # for the intents, and for the outcomes
+
+
+class CountingRecorder(NullRecorder):
+    """A recorder that counts how often it is asked for what is on disk."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def durable(self, done: Durable, /) -> None:
+        self.asked += 1
+        done(None)
+
+
+@both_hosts
+@pytest.mark.parametrize("alike", [True, False], ids=["due together", "due one after another"])
+def test_outcomes_wait_for_the_one_without_which_time_stands_still(monkeypatch, backend, alike):
+    """While many effects are under way, outcomes that are due no earlier than a missing one wait for it, and share its
+    commit. An outcome with which simulated time can go on does not wait for those that are due later.
+    """
+    monkeypatch.setattr(effect_tasks, "_TOGETHER", 0.04)
+    recorder, ended, late = CountingRecorder(), list[object](), takes(0.06)
+    kernel = Kernel(recorder=recorder)
+
+    async def asker(number: int) -> None:
+        call, latency = (echo if number < 5 else late), (5 if alike else 5 + number) * MS
+        ended.append((await perform(Effect("test", number, call, latency_ns=latency))).value)
+
+    for number in range(11):
+        kernel.spawn(f"asker{number}", asker(number))
+    anyio.run(Host(kernel).run, NS, backend=backend)
+    assert ended == list(range(11))
+    assert recorder.asked == (2 if alike else 3)  # for the intents, and for the outcomes
+
+
+@both_hosts
+def test_effects_that_begin_while_others_are_under_way_share_a_commit(monkeypatch, backend):
+    """Effects that actors begin at one instant are started in each slice until many are under way. Those that begin
+    soon after wait for the end of the instant, and share a commit.
+    """
+    monkeypatch.setattr(effect_tasks, "_TOGETHER", 3600.0)
+    recorder, ended = CountingRecorder(), list[object]()
+    kernel, go = Kernel(recorder=recorder), anyio.Event()
+    host = Host(kernel)
+    host._slicer.take_steps(1)
+
+    async def call(request: Any, key: str) -> int:
+        if request == 39:
+            go.set()
+        await go.wait()
+        return int(request)
+
+    async def asker(number: int) -> None:
+        ended.append((await perform(Effect("test", number, call, deadline_ns=FOREVER))).value)
+
+    for number in range(40):
+        kernel.spawn(f"asker{number}", asker(number))
+    anyio.run(host.run, NS, backend=backend)
+    assert len(ended) == len(set(ended)) == 40
+    assert recorder.asked < 20
+
+
+@both_hosts
+def test_an_error_of_the_recorder_within_an_effect_ends_the_run(backend):
+    """An error that comes up while an outcome is recorded, and is none of the work, is raised by the run as it is."""
+
+    class Failing(NullRecorder):
+        def result(self, row: ResultRow, /) -> None:
+            raise LookupError("no place for it")
+
+    kernel = Kernel(recorder=Failing())
+    kernel.spawn("asker", perform(effect(latency_ns=MS)))
+    with pytest.raises(LookupError, match="no place"):
+        anyio.run(Host(kernel).run, NS, backend=backend)

@@ -107,10 +107,10 @@ class _Waiting:
     `note.sent` is whether the worker has the request or got a part of it, so that it may send it.
     """
 
+    done: anyio.Event
     call: bool = False
     observe: Observer | None = None
     note: Sending = attrs.field(factory=Sending)
-    done: anyio.Event = attrs.field(factory=anyio.Event)
     outcome: _Outcome | None = None
 
     def end(self, outcome: _Outcome) -> None:
@@ -227,6 +227,7 @@ class EdgeWorkers:
         self._counts: deque[anyio.Event] = deque()
         self._in_vain = 0
         self._attended = False
+        self._event = anyio.Event  # that of the library in use: anyio looks for it at each call
         self._closed = False
 
     # -- what the run asks for
@@ -239,7 +240,7 @@ class EdgeWorkers:
             Interrupted: if the worker ended before there was an outcome.
         """
         self._attend()
-        waiting = _Waiting(True, observe, sending())
+        waiting = _Waiting(self._event(), True, observe, sending())
         waiting.note.sent = False
         slot = await self._place()
         number = self._next()
@@ -326,7 +327,7 @@ class EdgeWorkers:
     async def _outcome(self, slot: _Slot, make: Callable[[int], Message]) -> _Outcome | None:
         number = self._next()
         frame = framed(make(number))
-        waiting = slot.asked[number] = _Waiting()
+        waiting = slot.asked[number] = _Waiting(anyio.Event())
         slot.put(frame, number)
         try:
             await waiting.done.wait()
@@ -401,6 +402,7 @@ class EdgeWorkers:
         """Have the workers listen until the end of the run, from its first call on."""
         if not self._attended:
             self._attended = True
+            self._event = type(anyio.Event())
             for slot in self._slots:
                 self._background().beside(partial(self._run, slot))
 
