@@ -17,10 +17,11 @@ from sim.world.events import MessageSent
 MOST: Final = 20
 """The most events that are kept of an agent."""
 
-_LARGE = 2000  # bytes of data above which only the text of an event is kept
+_LARGE = 2000  # bytes of data above which an event is large
+_MOST_LARGE = 16 * 2**20  # bytes of data of the latest large events of all agents; of older ones, the text is kept
 
-_Large = tuple[int, tuple[str, ...]]
-"""What is kept of such an event: its time in nanoseconds, and the parts of its text. Few are ever read as a line."""
+_Short = tuple[int, tuple[str, ...]]
+"""What is kept of an older large event: its time in nanoseconds, and the parts of its text."""
 
 _IDLE = frozenset({"action.noop", "action.rest", "action.sleep"})
 
@@ -31,7 +32,9 @@ class LatestEvents(Service):
     name: ClassVar[str] = "latest_events"
 
     def __init__(self) -> None:
-        self._events: dict[str, deque[EventRow | _Large]] = {}
+        self._events: dict[str, deque[EventRow | _Short]] = {}
+        self._large: deque[tuple[str, EventRow, int]] = deque()  # with the agent, and the bytes of its data
+        self._bytes = 0  # of all these
 
     @classmethod
     def on(cls, world: World) -> Self:
@@ -63,11 +66,25 @@ class LatestEvents(Service):
         events = self._events.get(agent_id)
         if events is None:
             events = self._events[agent_id] = deque(maxlen=MOST)
-        large = isinstance(data, Raw) and len(data) > _LARGE
-        events.append((row[0], event_text(row[6], row[7], agent_id)) if large else row)
+        events.append(row)
+        if isinstance(data, Raw) and len(data) > _LARGE:
+            self._large.append((agent_id, row, len(data)))
+            self._bytes += len(data)
+            while self._bytes > _MOST_LARGE:
+                self._shorten()
+
+    def _shorten(self) -> None:
+        """Keep only the text of the oldest large event, if its agent still has it. Most have been replaced by then."""
+        agent_id, row, size = self._large.popleft()
+        self._bytes -= size
+        events = self._events[agent_id]
+        for place, event in enumerate(events):
+            if event is row:
+                events[place] = row[0], event_text(row[6], row[7], agent_id)
+                return
 
 
-def _line(event: "EventRow | _Large", agent_id: str) -> str:
+def _line(event: "EventRow | _Short", agent_id: str) -> str:
     """Return an event as one line, as a part of the history of an agent."""
     time, parts = event if len(event) == 2 else (event[0], event_text(event[6], event[7], agent_id))
     when = to_text(time - time % 1_000_000)  # to the millisecond

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sim
+from sim.agents import latest_events
 from sim.agents.interview import Question, SurveyAnswer, answer_in_form, interview, interview_prompt, record_answer
 from sim.agents.latest_events import MOST, LatestEvents
 from sim.base.errors import UsageError
+from sim.kernel.codec import freeze
 from sim.llm import Access
 from sim.llm.types import Answer, ChatMessage, ModelError, ModelRequest
 from sim.record import HashRecorder
@@ -221,6 +223,31 @@ def test_the_latest_events_are_limited():
     assert len(lines) == MOST
     assert lines[-1] == f'at {3 * MOST - 1}s: action say {{"n":{3 * MOST - 1}}}'
     assert events.of_agent("bob") == []
+
+
+def test_of_older_large_events_only_the_text_is_kept(monkeypatch):
+    """Of large events, the data of the latest are kept, up to a number of bytes for all agents together. What is read
+    of an agent is the same either way.
+    """
+
+    def noted() -> LatestEvents:
+        events = LatestEvents()
+        for n in range(2 * MOST):
+            data = freeze({"arguments": {"n": n, "text": "long " * 500}, "success": True})
+            row = (n * 10**9, 0, 0, 1, n, f"agent{n % 3}", "action.say", data, None)
+            events.note(row)
+        return events
+
+    whole = noted()
+    monkeypatch.setattr(latest_events, "_MOST_LARGE", 12_000)
+    short = noted()
+    kept = [event for events in short._events.values() for event in events]
+    assert sum(len(event) == 9 for event in kept) == 4
+    assert len(kept) == 2 * MOST
+    for n in range(3):
+        assert short.of_agent(f"agent{n}") == whole.of_agent(f"agent{n}")
+    assert short.of_agent("agent0")[0].startswith('at 0s: action say {"n":0,"text":"long long')
+    assert max(map(len, short.of_agent("agent0"))) < 300
 
 
 class Poet(sim.Agent):
