@@ -826,8 +826,13 @@ def test_outcomes_wait_for_the_one_without_which_time_stands_still(monkeypatch, 
     commit. An outcome with which simulated time can go on does not wait for those that are due later.
     """
     monkeypatch.setattr(effect_tasks, "_TOGETHER", 0.04)
-    recorder, ended, late = CountingRecorder(), list[object](), takes(0.06)
+    recorder, ended, before = CountingRecorder(), list[object](), list[int]()
     kernel = Kernel(recorder=recorder)
+
+    async def late(request: Any, key: str) -> Any:
+        await anyio.sleep(0.06 if alike else 0.4)
+        before.append(len(ended))
+        return request
 
     async def asker(number: int) -> None:
         call, latency = (echo if number < 5 else late), (5 if alike else 5 + number) * MS
@@ -837,7 +842,8 @@ def test_outcomes_wait_for_the_one_without_which_time_stands_still(monkeypatch, 
         kernel.spawn(f"asker{number}", asker(number))
     anyio.run(Host(kernel).run, NS, backend=backend)
     assert ended == list(range(11))
-    assert recorder.asked == (2 if alike else 3)  # for the intents, and for the outcomes
+    assert before[0] == (0 if alike else 5)
+    assert recorder.asked == 2 if alike else recorder.asked > 2  # for the intents, and for the outcomes
 
 
 @both_hosts
