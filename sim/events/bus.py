@@ -18,6 +18,7 @@ from sim.events.event_type import EventData, Published, event_type
 from sim.events.topic import check_pattern, check_topic, matches
 from sim.kernel import Kernel, Queue, Source
 from sim.kernel.codec import Raw, freeze
+from sim.kernel.compiled import core
 
 DropPolicy = Literal["drop_oldest", "drop_newest"]
 
@@ -466,3 +467,8 @@ class EventBus:
         except Exception:  # an error of a subscriber must not reach the publisher; it is only counted
             self._failed += 1
             return False
+
+
+if core is not None:
+    _SLOTS = ("_audience", "_recent", "_tidy_at", "counts", "kernel", "sequence")
+    core.take_over_bus(EventBus, {name.lstrip("_"): getattr(EventBus, name) for name in _SLOTS})

@@ -14,6 +14,7 @@ from sim.base.errors import LimitError, UsageError
 from sim.kernel import Kernel, Source
 from sim.kernel.actor import FIRST_DERIVED
 from sim.kernel.codec import Json
+from sim.kernel.compiled import core
 from sim.kernel.rng import derive
 from sim.resources.admission import Admission
 from sim.resources.capacity import Capacity, CapacityWatch, ResourceCounts
@@ -529,3 +530,16 @@ def _window(windows: dict[_Key, Window], key: _Key, resource: str, rate: Rate) -
     if window is None:
         window = windows[key] = Window(rate, resource)
     return window
+
+
+if core is not None:
+    _TRACKER = ("_groups", "_kernel", "_limits", "_own_rates", "_plans", "_shared_plans", "_tallies")
+    _WINDOW = ("entries", "limit", "queue", "resource", "used")
+    core.take_over_rates(
+        RateTracker,
+        {name.lstrip("_"): getattr(RateTracker, name) for name in _TRACKER},
+        Window,
+        {name: getattr(Window, name) for name in _WINDOW},
+        ResourceCounts,
+        {"granted": vars(ResourceCounts)["granted"]},
+    )

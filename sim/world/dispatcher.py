@@ -290,14 +290,16 @@ class Dispatcher:
 if core is not None:
     _HANDLER = ("allowed", "apply", "kind", "permission", "ready", "required", "topic", "undo", "wait")
     _USED_IN_C = {
-        "action": Action, "any": ANY, "as_dict": as_dict, "decode": decode, "encode": encode_unchecked, "fact": Fact,
-        "free": FREE, "freeze": freeze, "handler": ActionHandler, "interrupt": Interrupt,
-        "nothing": NOTHING, "raw": Raw, "result": ActionResult, "run_error": RunError, "taken": ActionTaken,
+        "action": Action, "any": ANY, "as_dict": as_dict, "charge": Charge, "decode": decode,
+        "encode": encode_unchecked, "fact": Fact, "free": FREE, "freeze": freeze, "handler": ActionHandler,
+        "interrupt": Interrupt, "nothing": NOTHING, "raw": Raw, "result": ActionResult, "run_error": RunError,
+        "taken": ActionTaken,
     }  # fmt: skip
     core.take_over_actions(
         Dispatcher,
         {"only_seen": vars(Dispatcher)["only_seen"], "world": vars(Dispatcher)["_world"]},
         {name: getattr(ActionHandler, name) for name in _HANDLER},
         {name: getattr(Action, name) for name in ("arguments", "kind", "reasoning")},
+        {name: getattr(Charge, name) for name in ("beyond_rates", "rates")},
         _USED_IN_C,
     )

@@ -155,8 +155,11 @@ name: turns
 until: 400s
 execution: {use_autonomous_loops: AUTONOMOUS, tick: {period: 1s},
              agent_loop: {min_loop_delay: 1s, max_consecutive_errors: 3, cool_down: 5s, max_restarts: 999}}
-limits: {talk: {agent: 3 per 10s, policy: skip}, acts: {global: 40 per 20s, policy: block}}
-costs: {publish: {talk: 1, acts: 1}}
+limits: {talk: {agent: 3 per 10s, policy: skip}, acts: {global: 40 per 20s, policy: block},
+         tries: {agent: 12 per 20s, policy: skip}, gifts: {group: 5 per 10s, policy: skip}}
+budgets: {purse: {amount: 9, reset: 100s}}
+costs: {publish: {talk: 1, acts: 1}, try: {tries: 1}, transfer: {gifts: 2, tries: 1}, noop: {purse: 1},
+        take: {tries: 1}}
 metrics: {every: 10s, values: {rich: "balance('b')"}}
 agents:
   - {name: a, kind: busy, balance: 20}

@@ -267,6 +267,7 @@ import inspect
 from sim.resources import Resource
 for function in (
     Kernel.emit, Kernel.wake, Queue.get, Queue.put_nowait, Signal.wait, Resource.acquire, Resource.release,
+    EventBus.report, RateTracker.blocked, RateTracker.blocked_by, RateTracker.consume,
 ):
     parameters = [(p.name, p.default) for p in inspect.signature(function).parameters.values()]
     print(function.__name__, parameters, inspect.getdoc(function))

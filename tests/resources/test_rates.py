@@ -1,4 +1,7 @@
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sim.base.errors import LimitError, UsageError
-from sim.kernel import NS, Kernel, first_of_ns
+from sim.kernel import COMPILED, NS, Kernel, first_of_ns
 from sim.kernel.waits import Signal, sleep_ns
 from sim.resources import Limit, Rate, RateStatistics, RateTracker, RateUse
 
@@ -498,3 +501,16 @@ def test_uses_are_what_counts(steps):
         kernel.advance_to(kernel.now + by)
         seen = sum(use.used for use in tracker.uses())
         assert seen == tracker.get_usage("a", "x")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COMPILED, reason="the compiled part is not here")
+def test_a_tracker_answers_alike_in_c_and_in_python():
+    """Whatever is consumed, asked, waited for or changed: answers, errors and what counts are the same in both."""
+    program = Path(__file__).with_name("rates_program.py")
+    compiled, plain = (
+        subprocess.run([sys.executable, str(program), how], capture_output=True, text=True, check=True).stdout
+        for how in ("compiled", "plain")
+    )
+    assert compiled == plain
+    assert compiled.count("True") > 1000

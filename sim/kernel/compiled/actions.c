@@ -1,4 +1,5 @@
-/* `apply` and `begin` of the dispatcher (see world/dispatcher.py), for actions that cost nothing and do not have to wait.
+/* `apply` and `begin` of the dispatcher (see world/dispatcher.py), for actions that cost nothing and do not have to wait;
+   `apply` also for those that cost units of rate limits alone.
 
 The kernel does not know actions. The class of the dispatcher declares the layout of its slots and of what it gets. What
 a check would refuse, and each other case, is left to Python before anything has changed.
@@ -9,8 +10,9 @@ a check would refuse, and each other case, is left to Python before anything has
 #define DISPATCHER_SLOTS(X) X(only_seen) X(world)
 #define HANDLER_SLOTS(X) X(allowed) X(apply) X(kind) X(permission) X(ready) X(required) X(topic) X(undo) X(wait)
 #define ACTION_SLOTS(X) X(arguments) X(kind) X(reasoning)
+#define CHARGE_SLOTS(X) X(beyond_rates) X(rates)
 #define GIVEN(X)                                                                                                       \
-    X(action) X(any) X(as_dict) X(decode) X(encode) X(fact) X(free) X(freeze) X(handler) X(interrupt) X(nothing) X(raw) \
+    X(action) X(any) X(as_dict) X(charge) X(decode) X(encode) X(fact) X(free) X(freeze) X(handler) X(interrupt) X(nothing) X(raw) \
     X(result) X(run_error) X(taken)
 
 #define DISPATCHER_SLOT(name) static Py_ssize_t dispatcher_##name;
@@ -19,6 +21,8 @@ DISPATCHER_SLOTS(DISPATCHER_SLOT)
 HANDLER_SLOTS(HANDLER_SLOT)
 #define ACTION_SLOT(name) static Py_ssize_t action_##name;
 ACTION_SLOTS(ACTION_SLOT)
+#define CHARGE_SLOT(name) static Py_ssize_t charge_##name;
+CHARGE_SLOTS(CHARGE_SLOT)
 #define DEFINE_GIVEN(name) static PyObject *given_##name;
 GIVEN(DEFINE_GIVEN)
 
@@ -29,6 +33,7 @@ GIVEN(DEFINE_GIVEN)
 #define FIND_DISPATCHER(name) FIND_IN(dispatcher_layout, dispatcher, name)
 #define FIND_HANDLER(name) FIND_IN(handler_layout, handler, name)
 #define FIND_ACTION(name) FIND_IN(action_layout, action, name)
+#define FIND_CHARGE(name) FIND_IN(charge_layout, charge, name)
 #define FIND_GIVEN(name)                                                                                               \
     if ((given_##name = Py_XNewRef(PyDict_GetItemString(given, #name))) == NULL) {                                     \
         PyErr_SetString(PyExc_TypeError, "what is given lacks " #name);                                                \
@@ -38,10 +43,11 @@ GIVEN(DEFINE_GIVEN)
 static PyObject *python_apply, *python_begin;
 static PyObject *with_result, *with_reasoning; /* names of the fields of what is recorded */
 
-/* An action that is applied. All references but `raw` are borrowed. */
+/* An action that is applied. All references but `raw` and `rates` are borrowed. */
 typedef struct {
     PyObject *self, *world, *agent, *action, *handler, *arguments;
-    PyObject *raw; /* the arguments as JSON; NULL: not needed yet, because the event of the action is not recorded */
+    PyObject *raw;   /* the arguments as JSON; NULL: not needed yet, because the event of the action is not recorded */
+    PyObject *rates; /* what it costs, units by resource; NULL: nothing */
 } Applied;
 
 /* Return whether all types and values of arguments are what a handler allows; 0: Python says what is wrong. */
@@ -75,7 +81,45 @@ fits(PyObject *handler, PyObject *arguments)
     return 1;
 }
 
-/* Return whether an agent may execute an action of a handler for nothing; 0: Python decides. */
+PyObject *
+rates_alone(PyObject *price)
+{
+    PyObject *rates = Py_IS_TYPE(price, (PyTypeObject *)given_charge) ? GET(price, charge_rates) : Py_None;
+    return PyDict_CheckExact(rates) && GET(price, charge_beyond_rates) == Py_False ? rates : NULL;
+}
+
+int
+have_capacity(PyObject *world, PyObject *agent_id, PyObject *rates)
+{
+    PyObject *tracker = PyObject_GetAttr(world, s_rate_tracker), *lack;
+    int found;
+    lack = tracker == NULL ? NULL : PyObject_CallMethodObjArgs(tracker, s_blocked_by, agent_id, rates, NULL);
+    found = lack == NULL ? -1 : lack == Py_None;
+    Py_XDECREF(lack);
+    Py_XDECREF(tracker);
+    return found;
+}
+
+/* Note what an action costs, and return whether its agent can pay it; 0: Python decides. */
+static int
+payable(Applied *applied, PyObject *price)
+{
+    PyObject *name;
+    int found;
+    if (price == given_free) {
+        return 1;
+    }
+    applied->rates = GET(applied->handler, handler_wait) == Py_None ? Py_XNewRef(rates_alone(price)) : NULL;
+    if (applied->rates == NULL) {
+        return 0; /* budgets and quotas, a price by size, or one that is reserved before a wait */
+    }
+    name = PyObject_GetAttr(applied->agent, s_agent_id);
+    found = name == NULL ? -1 : have_capacity(applied->world, name, applied->rates);
+    Py_XDECREF(name);
+    return found;
+}
+
+/* Return whether an agent may execute an action of a handler and can pay it; 0: Python decides. */
 static int
 admitted(Applied *applied)
 {
@@ -92,9 +136,34 @@ admitted(Applied *applied)
     costs = PyObject_GetAttr(applied->world, s_costs);
     price = costs == NULL ? NULL : PyObject_CallMethodOneArg(costs, s_fixed, PLACE(applied->action, action_kind));
     Py_XDECREF(costs);
-    found = price == NULL ? -1 : price == given_free;
+    found = price == NULL ? -1 : payable(applied, price);
     Py_XDECREF(price);
     return found;
+}
+
+/* Take what an action costs. Return 0, or -1 with an error. */
+static int
+pay(Applied *applied)
+{
+    PyObject *costs, *tracker, *name, *resource, *units, *done;
+    Py_ssize_t place = 0;
+    int failed;
+    if (applied->rates == NULL) {
+        return 0;
+    }
+    costs = PyObject_GetAttr(applied->world, s_costs);
+    tracker = costs == NULL ? NULL : PyObject_GetAttr(costs, s_rates);
+    name = tracker == NULL ? NULL : PyObject_GetAttr(applied->agent, s_agent_id);
+    failed = name == NULL ? -1 : 0;
+    while (!failed && PyDict_Next(applied->rates, &place, &resource, &units)) {
+        done = PyObject_CallMethodObjArgs(tracker, s_consume, name, resource, units, NULL);
+        failed = done == NULL ? -1 : 0;
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(tracker);
+    Py_XDECREF(costs);
+    return failed;
 }
 
 static PyObject *
@@ -289,7 +358,7 @@ carry_out(Applied *applied, PyObject *kernel, int kept, PyObject *granted)
         Py_DECREF(data);
         return refused(applied);
     }
-    if (report(applied, kernel, recorded) < 0) {
+    if (pay(applied) < 0 || report(applied, kernel, recorded) < 0) {
         Py_DECREF(data);
         Py_DECREF(recorded);
         return NULL;
@@ -354,6 +423,7 @@ dispatcher_apply(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObje
     }
     Py_DECREF(applied.arguments);
     Py_XDECREF(applied.raw);
+    Py_XDECREF(applied.rates);
     Py_XDECREF(kernel);
     return result;
 }
@@ -438,6 +508,7 @@ dispatcher_begin(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObje
     }
     Py_DECREF(applied.arguments);
     Py_XDECREF(applied.raw);
+    Py_XDECREF(applied.rates);
     Py_XDECREF(kernel);
     return result;
 }
@@ -448,9 +519,10 @@ static PyMethodDef method_begin = {"begin", FAST(dispatcher_begin)};
 PyObject *
 take_over_actions(PyObject *module, PyObject *args)
 {
-    PyObject *type, *dispatcher_layout, *handler_layout, *action_layout, *given;
-    if (!PyArg_ParseTuple(args, "O!O!O!O!O!:take_over_actions", &PyType_Type, &type, &PyDict_Type, &dispatcher_layout,
-                          &PyDict_Type, &handler_layout, &PyDict_Type, &action_layout, &PyDict_Type, &given)) {
+    PyObject *type, *dispatcher_layout, *handler_layout, *action_layout, *charge_layout, *given;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!O!:take_over_actions", &PyType_Type, &type, &PyDict_Type, &dispatcher_layout,
+                          &PyDict_Type, &handler_layout, &PyDict_Type, &action_layout, &PyDict_Type, &charge_layout,
+                          &PyDict_Type, &given)) {
         return NULL;
     }
     if (python_apply != NULL) {
@@ -459,6 +531,7 @@ take_over_actions(PyObject *module, PyObject *args)
     DISPATCHER_SLOTS(FIND_DISPATCHER)
     HANDLER_SLOTS(FIND_HANDLER)
     ACTION_SLOTS(FIND_ACTION)
+    CHARGE_SLOTS(FIND_CHARGE)
     GIVEN(FIND_GIVEN)
     with_result = Py_BuildValue("(sss)", "arguments", "result", "success");
     with_reasoning = Py_BuildValue("(ssss)", "arguments", "reasoning", "result", "success");

@@ -42,13 +42,14 @@ extern PyObject *python_acquire;
 
 /* Names of methods and attributes. */
 #define NAMES(X)                                                                                                       \
-    X(__qualname__) X(_alive) X(_arm) X(_caused) X(_close) X(_encode_batch) X(_ended) X(_failure_of) X(_go_on)         \
-    X(_hold_back) X(_is_short) X(_iterated) X(_next) X(_own_alive) X(_raised) X(_refuse) X(_rest) X(_wait) X(acting)   \
-    X(action) X(actions) X(agent_id) X(alive) X(append) X(apply) X(begin) X(blocked) X(close) X(costs)                 \
-    X(decide_action) X(decision) X(dispatcher) X(done) X(emit) X(event) X(event_bus) X(find) X(fire) X(first)          \
-    X(fixed) X(has_more) X(hold) X(iterate) X(iterate_now) X(kernel) X(kind) X(lose_one) X(marks) X(max_data_bytes)    \
-    X(min_delay_ns) X(passed) X(permission) X(popleft) X(rate_tracker) X(request_stop) X(sequence) X(serve)            \
-    X(shutdown) X(sort) X(state) X(success) X(throw) X(token) X(wait) X(waits)
+    X(FACT) X(TOPIC) X(__qualname__) X(_alive) X(_arm) X(_begin_recent) X(_caused) X(_close) X(_encode_batch)          \
+    X(_ended) X(_failure_of) X(_go_on) X(_hold_back) X(_is_short) X(_iterated) X(_next) X(_own_alive) X(_raised)       \
+    X(_refuse) X(_rest) X(_tidy) X(_wait) X(acting) X(action) X(actions) X(agent_id) X(alive) X(append) X(apply)       \
+    X(begin) X(blocked) X(blocked_by) X(close) X(consume) X(costs) X(decide_action) X(decision) X(dispatcher) X(done)  \
+    X(emit) X(event) X(event_bus) X(find) X(fire) X(first) X(fixed) X(has_more) X(hold) X(iterate) X(iterate_now)      \
+    X(kernel) X(kind) X(lose_one) X(marks) X(max_data_bytes) X(min_delay_ns) X(passed) X(permission) X(popleft)        \
+    X(rate_tracker) X(rates) X(request_stop) X(sequence) X(serve) X(shutdown) X(sort) X(state) X(success) X(throw)     \
+    X(token) X(wait) X(waits)
 #define DECLARE_NAME(name) extern PyObject *s_##name;
 NAMES(DECLARE_NAME)
 
@@ -94,13 +95,17 @@ PyObject *actor_of(PyObject *kernel);
 PyObject *take_error(void);
 void renew_stop(void);
 int is_kernel(PyObject *object);
+PyObject *rates_alone(PyObject *price); /* what a price takes of rate limits (borrowed); NULL: it is another price */
+int have_capacity(PyObject *world, PyObject *agent_id, PyObject *rates); /* 1, 0, or -1 with an error */
 int compare_ranks(PyObject *one, PyObject *other);
 int begin_acquire(PyObject *pool);
 int ended(PyObject *loop, PyObject *actor, PyObject *returned);
 int hold_slot(PyObject *pool);
 int decide(PyObject *kernel, PyObject *source, PyObject *actor, PyObject *value, PyObject *via);
 PyObject *take_over_actions(PyObject *module, PyObject *args);
+PyObject *take_over_bus(PyObject *module, PyObject *args);
 PyObject *take_over_loops(PyObject *module, PyObject *args);
+PyObject *take_over_rates(PyObject *module, PyObject *args);
 PyObject *take_over_rows(PyObject *module, PyObject *args);
 PyObject *take_over_slots(PyObject *module, PyObject *args);
 PyObject *run_some(PyObject *loop, PyObject *most);

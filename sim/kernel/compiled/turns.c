@@ -230,7 +230,7 @@ decided(Iteration *iteration)
 static int
 is_short(Iteration *iteration, PyObject *kind)
 {
-    PyObject *costs = PyObject_GetAttr(iteration->world, s_costs), *price, *answer = NULL;
+    PyObject *costs = PyObject_GetAttr(iteration->world, s_costs), *price, *rates, *answer = NULL;
     int found;
     price = costs == NULL ? NULL : PyObject_CallMethodOneArg(costs, s_fixed, kind);
     Py_XDECREF(costs);
@@ -238,6 +238,12 @@ is_short(Iteration *iteration, PyObject *kind)
         found = price == NULL ? -1 : price == Py_None;
         Py_XDECREF(price);
         return found;
+    }
+    rates = rates_alone(price);
+    if (rates != NULL) {
+        found = have_capacity(iteration->world, GET(iteration->loop, loop_agent_id), rates);
+        Py_DECREF(price);
+        return found < 0 ? -1 : !found;
     }
     answer = PyObject_CallMethodOneArg(iteration->loop, s__is_short, price);
     Py_DECREF(price);
