@@ -59,10 +59,10 @@ class Artifact(Record, frozen=True):
     def rewritten(self, raw: Raw) -> "Artifact":
         """Return the next version, with new content."""
         return Artifact(
-            id=self.id,
-            owner=self.owner,
-            raw=raw,
-            version=self.version + 1,
+            self.id,
+            self.owner,
+            raw,
+            self.version + 1,
             readers=self.readers,
             writers=self.writers,
             price=self.price,

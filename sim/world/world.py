@@ -377,9 +377,12 @@ class World:
 
     def group(self, name: str) -> list[str]:
         """Return the ids of the live agents of a group, in the order in which they were added."""
-        if self.outside():  # a host program reads at once what it has set
+        intake = self._intake  # in place, as `outside`: agents ask this in their iterations
+        if intake is not None and (self.kernel.current is None or intake.in_other_thread()):
+            # a host program reads at once what it has set
             return [id for id in self._ids(name) if self.agents[id].alive]
-        return list(self.living(name))
+        living = self._living.get(name)
+        return list(self.living(name) if living is None else living)
 
     def living(self, group: str) -> Sequence[str]:
         """Return what `group` returns, for a step of the run that only reads it: the list belongs to this world."""

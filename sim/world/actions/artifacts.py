@@ -67,7 +67,9 @@ def write(
         price: for a new artifact, the price of invoking it.
         formula: for a new artifact, the expression that invoking it computes.
     """
-    raw = _content(content)
+    raw = freeze(content)
+    if len(raw) > _MAX_CONTENT:
+        raise _too_large(raw)
     old = world.artifacts.get(artifact)
     if old is None:
         access = _access(world, readers, "all"), _access(world, writers, "owner")
@@ -108,7 +110,10 @@ def edit(world: "World", agent: "Inhabitant", artifact: ArtifactId, old: str, ne
     text = before.content
     if not isinstance(text, str) or not old or text.count(old) != 1:
         raise Refused(f"edit needs text that occurs once in {artifact!r}, and {old[:40]!r} does not")
-    after = before.rewritten(_content(text.replace(old, new)))
+    raw = freeze(text.replace(old, new))
+    if len(raw) > _MAX_CONTENT:
+        raise _too_large(raw)
+    after = before.rewritten(raw)
     world.artifacts.put(after)
     world.event_bus.report(ArtifactWritten(artifact=artifact, by=agent.agent_id, version=after.version))
     return _Version(after.version)
@@ -150,11 +155,8 @@ def invoke(world: "World", agent: "Inhabitant", artifact: ArtifactId, args: Valu
     return value
 
 
-def _content(content: Any) -> Raw:
-    raw = freeze(content)
-    if len(raw) > _MAX_CONTENT:
-        raise Refused(f"the content has {len(raw)} bytes, and an artifact holds at most {_MAX_CONTENT}")
-    return raw
+def _too_large(raw: Raw) -> Refused:
+    return Refused(f"the content has {len(raw)} bytes, and an artifact holds at most {_MAX_CONTENT}")
 
 
 def _access(world: "World", access: Any, default: ArtifactAccess) -> ArtifactAccess:
