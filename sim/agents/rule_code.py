@@ -16,7 +16,8 @@ import attrs
 from sim.agents.toolbox import Toolbox
 from sim.base.expressions import Expression, Functions, Names
 from sim.base.expressions.compiler import KINDS, Code, Compiled, Source, Writer
-from sim.base.expressions.limits import SCALARS
+from sim.base.expressions.limits import CHARACTERS, SCALARS, SIZELESS
+from sim.kernel.compiled import core
 
 Computed = Mapping[str, Callable[[Any], Any]]
 """What computes the names that every agent has."""
@@ -55,6 +56,9 @@ _NUMBERS: Final = frozenset({"now", "index", "balance", "iteration", "messages",
 
 _VALUED: Final = SCALARS - {type(None)}
 """The types of values that are there and have no parts."""
+
+_NUMERIC: Final = SIZELESS - {type(None)}
+"""Those of them whose size is not counted."""
 
 
 class Value(Protocol):
@@ -197,11 +201,56 @@ class _Names(Source):
         write = _WRITTEN.get((name, len(arguments)))
         return write(writer, self._toolbox, *arguments) if write is not None and self._toolbox.is_own(name) else None
 
+    def equal_states(self, writer: Writer, agents: ast.expr, key: str, value: ast.expr) -> ast.expr | None:
+        """See `Source`."""
+        if not self._toolbox.is_own("state_of"):
+            return None
+        if isinstance(value, ast.Constant):
+            wanted: ast.expr = ast.Constant(value.value)
+        elif isinstance(value, ast.Name) and (value.id in self.let or value.id in self._computed):
+            wanted = self.name(writer, value.id)[0]
+        else:  # a variable that there is not is None, which is an error only where an agent is asked
+            assert isinstance(value, ast.Name), "as the caller has checked"
+            wanted = ast.Call(ast.Attribute(_load("S"), "get", ast.Load()), [ast.Constant(value.id)], [])
+        others = writer.hold(self._toolbox.agents_by_name)
+        return ast.Call(writer.hold(equal_states), [others, agents, ast.Constant(key), wanted], [])
+
     def names(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""
         return (
             list(self._functions) if what == "function" else [*local.get("S", ()), *local.get("L", ()), *self._computed]
         )
+
+
+def _equal_states(others: Mapping[str, Any], names: Sequence[Any], key: str, value: Any) -> int | None:
+    """Return how many agents have a state variable that equals a value; None: each has to be asked by `state_of`.
+
+    It is asked about an agent that there is not, a variable that it has not, and values with parts or of a size that
+    counts.
+
+    Args:
+        others: the agents by name.
+        names: the names of those that are asked.
+        key: the name of the variable.
+        value: the value.
+    """
+    if not _is_small(value):
+        return None
+    count = 0
+    for name in names:
+        other = others.get(name) if name.__class__ is str else None
+        state = None if other is None else other.state
+        if state.__class__ is not dict or not _is_small(found := state.get(key)):
+            return None
+        count += found == value
+    return count
+
+
+def _is_small(value: Any) -> bool:
+    return value.__class__ in _NUMERIC or (value.__class__ is str and len(value) < CHARACTERS)
+
+
+equal_states: Final[Callable[..., int | None]] = _equal_states if core is None else core.equal_states
 
 
 def _state_of(writer: Writer, toolbox: Toolbox, agent: ast.expr, key: ast.expr) -> ast.expr | None:

@@ -1,11 +1,13 @@
 """Policy agents: the first rule that applies, its arguments, what it records and what it sets."""
 
+import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sim.agents import PolicyAction, PolicyAgent, PolicyRule, RuleSet, Toolbox
-from sim.agents.rule_code import OwnAttribute, RuleCode, Value
+from sim.agents.rule_code import OwnAttribute, RuleCode, Value, _equal_states, equal_states
 from sim.base.expressions import PURE_FUNCTIONS, Expression, ExpressionError
 from sim.kernel.rng import Streams
 from sim.world import Places
@@ -225,9 +227,48 @@ _NOT_CALLED = (
     "sum(state_of(one, 'number') > 2 for one in ['q', 'q'])", "[one for one in state_of('q', 'list')]",
     "[state_of('q', 'long') for one in range(5) for other in range(5)]",
     "[state_of('q', 'text') for one in [state_of('q', 'number')] for other in range(150) for third in range(150)]",
+    "sum(state_of(x, 'number') == 3 for x in ['q', 'q'])", "sum([3 == state_of(x, 'number') for x in ('q', 'q')])",
+    "sum(state_of(x, 'own') == n for x in ['p', 'p', 'p'])", "sum(n == state_of(x, 'number') for x in ['q'])",
+    "sum(state_of(x, 'truth') == 1 for x in ['q'])", "sum(state_of(x, 'text') == 'short' for x in ['q'])",
+    "sum(state_of(x, 'text') == me for x in ['q'])", "sum(state_of(x, 'own') == now for x in ['p'])",
+    "sum(state_of(x, 'own') == now for x in [])", "sum(state_of(x, 'none') == None for x in ['q', 'q'])",
+    "sum(state_of(x, 'absent') == 3 for x in ['q'])", "sum(state_of(x, 'number') == 3 for x in ['q', 'nobody'])",
+    "sum(state_of(x, 'list') == 3 for x in ['q'])", "sum(state_of(x, 'long') == 'x' for x in ['q'])",
+    "sum(state_of(x, 'number') == 3 for x in [1, 2])", "sum(state_of(x, 'number') == 3 for x in [['q']])",
+    "sum(state_of(x, 'number') == 3 for x in state_of('q', 'text'))", "sum(state_of(x, 'number') == x for x in ['q'])",
+    "[sum(state_of(x, 'own') == y for x in ['p']) for y in [1.5, 2]]", "sum(sum(x) for x in [[1], [2]])",
+    "[sum(state_of(x, 'text') == 'short' for x in ['q']) for y in range(15000)]",
+    "sum(state_of(x, 'text') == n for x in [x for x in ['q'] for y in range(15000)])",
     "choice([])", "choice(['x'])", "choice('x')", "choice(3)", "choice(None)", "[choice([one]) for one in [1, 2]]",
     "chance(1.0)", "chance(0)", "chance('x')", "chance(None)", "chance(probability=1)", "chance()", "choice([1], [2])",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "count", dict.fromkeys((_equal_states, equal_states)), ids=lambda function: type(function).__name__
+)
+def test_agents_are_counted_by_state_unless_one_has_to_be_asked(count: Any) -> None:
+    """Small values are compared as `==` does; anything else leaves the answer to the loop."""
+    values: dict[str, Any] = {
+        "one": 1,
+        "true": True,
+        "real": 1.0,
+        "text": "1",
+        "none": None,
+        "list": [1],
+        "nan": math.nan,
+    }
+    others = {name: SimpleNamespace(state={"x": value}) for name, value in values.items()}
+    others["long"], others["bare"] = SimpleNamespace(state={"x": "1" * 100}), SimpleNamespace(state=None)
+    assert count(others, ["one", "true", "real", "text"], "x", 1) == 3
+    assert count(others, ["one", "text"], "x", "1") == 1
+    assert count(others, ["nan"], "x", others["nan"].state["x"]) == 0
+    assert count(others, [], "x", 1) == 0
+    for name in ("none", "list", "long", "bare", "nobody", 1, ["one"]):
+        assert count(others, ["one", name], "x", 1) is None
+    assert count(others, ["one"], "y", 1) is None
+    for value in (None, [1], "1" * 100):
+        assert count(others, ["one"], "x", value) is None
 
 
 def test_functions_that_are_written_into_the_code_do_what_their_calls_do(toolbox: tuple[Lab, Toolbox]) -> None:
@@ -247,7 +288,7 @@ def test_functions_that_are_written_into_the_code_do_what_their_calls_do(toolbox
         change = code.changes[0]
         assert change is not None, "the rule sets a variable"
         try:
-            return change(agent, {}, {})
+            return change(agent, {"n": 1.5}, {})
         except Exception as error:
             with pytest.raises(ExpressionError) as raised:
                 code.fail(error)

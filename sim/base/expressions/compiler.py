@@ -82,6 +82,18 @@ class Source(Protocol):
             arguments: the code of its arguments, all of them by place.
         """
 
+    def equal_states(self, writer: "Writer", agents: ast.expr, key: str, value: ast.expr) -> ast.expr | None:
+        """Return code that counts the agents of which `state_of` a key equals a value; None: each of them is asked.
+
+        The value of the code is None where each of them has to be asked: for an agent that there is not, say.
+
+        Args:
+            writer: what writes the code.
+            agents: the code of a list of the names of the agents.
+            key: the key.
+            value: the node of the value: a literal or a name.
+        """
+
     def names(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """Return all names or functions, for hints; `local` are the values of the arguments of the code."""
 
@@ -389,6 +401,8 @@ class Writer:
     def _call(self, node: ast.Call) -> Code:
         assert isinstance(node.func, ast.Name), "checked by the grammar"
         name, pure = node.func.id, node.func.id in PURE_FUNCTIONS
+        if name == "sum" and (counts := self._counts_equal(node)) is not None:
+            return counts
         only_read, self._only_read = self._only_read is node, None
         function, kind = (None, _KIND_OF[name]) if pure else self._source.function(self, name, only_read=only_read)
         if name in _READS and len(node.args) == 1:
@@ -411,6 +425,26 @@ class Writer:
         operation.keywords = keywords
         return self._grown(operation) if name in _MAKES_MORE else (operation, self._result(kind))
 
+    def _counts_equal(self, node: ast.Call) -> Code | None:
+        """Return the code of `sum(state_of(x, key) == value for x in agents)` that needs no loop; None: there is none.
+
+        A model of people and their neighbours says this in each turn, and a step of a loop takes longer than a
+        comparison.
+        """
+        loop = _alone(node.args[0]) if len(node.args) == 1 and not node.keywords else None
+        if loop is None or self._lenient or self._in_source:
+            return None
+        one = _equal_state(loop)
+        if one is None or (isinstance(one[1], ast.Name) and one[1].id in self._bound):
+            return None
+        source, agents = self.keep(self._source_of(loop.generators[0]))
+        counts = self._source.equal_states(self, source, *one)
+        if counts is None:
+            return None
+        count, counted = self.keep(counts)
+        asked = self._operation(self._pure["sum"], node.args, [self._listcomp(loop, agents)])
+        return ast.IfExp(ast.Compare(count, [ast.IsNot()], [ast.Constant(None)]), counted, asked), "number"
+
     def _attribute(self, node: ast.Attribute) -> Code:
         return _call(self.hold(item), self._node(node.value), ast.Constant(node.attr)), "any"
 
@@ -432,13 +466,19 @@ class Writer:
     def _tuple(self, node: ast.Tuple) -> Code:
         return self._grown(ast.Tuple([self._node(element) for element in node.elts], ast.Load()))
 
-    def _listcomp(self, node: ast.ListComp | ast.GeneratorExp) -> Code:
+    def _source_of(self, loop: ast.comprehension) -> ast.expr:
+        """Return the code of the list that a loop goes over, whose items count."""
+        self._in_source += 1
+        source = _call(self.hold(items), self._read(loop.iter), _load("W"))
+        self._in_source -= 1
+        return source
+
+    def _listcomp(self, node: ast.ListComp | ast.GeneratorExp, first: ast.expr | None = None) -> Code:
+        """Return the code of a list; `first` is that of the list of its first loop if this was written before."""
         outer = dict(self._bound)
         loops = []
         for loop in node.generators:
-            self._in_source += 1
-            source = _call(self.hold(items), self._read(loop.iter), _load("W"))
-            self._in_source -= 1
+            source, first = self._source_of(loop) if first is None else first, None
             target: ast.expr
             if isinstance(loop.target, ast.Name):
                 target = self._bind(loop.target)
@@ -493,9 +533,38 @@ class _Mappings:
         """See `Source`."""
         return None
 
+    def equal_states(self, writer: Writer, agents: ast.expr, key: str, value: ast.expr) -> ast.expr | None:
+        """See `Source`."""
+        return None
+
     def names(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""
         return list(local.get("N" if what == "name" else "F", ()))
+
+
+def _alone(node: ast.expr) -> ast.ListComp | ast.GeneratorExp | None:
+    """Return a list that is made in one loop over names, without a condition; None if the node is another one."""
+    if isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
+        loop = node.generators[0]
+        if not loop.ifs and isinstance(loop.target, ast.Name):
+            return node
+    return None
+
+
+def _equal_state(node: ast.ListComp | ast.GeneratorExp) -> tuple[str, ast.expr] | None:
+    """Return the key and the value of `state_of(x, key) == value` if that is the step of a loop over x."""
+    test, target = node.elt, node.generators[0].target
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return None
+    for asks, value in ((test.left, test.comparators[0]), (test.comparators[0], test.left)):
+        match asks:
+            case ast.Call(ast.Name("state_of"), [ast.Name(name), ast.Constant(str(key))], []):
+                if isinstance(target, ast.Name) and name == target.id:
+                    own = isinstance(value, ast.Name) and value.id == name
+                    return (key, value) if isinstance(value, ast.Constant | ast.Name) and not own else None
+            case _:
+                pass
+    return None
 
 
 def compile_expression(tree: ast.expr, text: str, *, lenient: bool) -> tuple[Callable[..., Any], Compiled]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sim.base.expressions.errors import ExpressionError, did_you_mean
-from sim.base.expressions.limits import spend
+from sim.base.expressions.limits import MAX_WORK, spend
 
 
 class NoValueError(ExpressionError):
@@ -62,9 +62,11 @@ def mapping(result: dict[Any, Any]) -> dict[Any, Any]:
 
 def items(values: Any, work: list[int]) -> Sequence[Any]:
     """Return the list that a loop goes over; each item counts as one step."""
-    if not isinstance(values, list | tuple):
+    if values.__class__ is not list and not isinstance(values, list | tuple):
         raise ExpressionError(f"`for` needs a list, not {_kind(values)}")
-    spend(work, len(values))
+    work[0] += len(values)
+    if work[0] > MAX_WORK:  # here, as it is called for each loop
+        spend(work, 0)
     return values
 
 

@@ -118,6 +118,7 @@ PyObject *hash_order(PyObject *module, PyObject *args);
 PyObject *in_order(PyObject *module, PyObject *waiting);
 PyObject *by_lane(PyObject *module, PyObject *args);
 PyObject *plainness(PyObject *module, PyObject *state);
+PyObject *equal_states(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *kernel_emit(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *kernel_run_now(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *kernel_wake(PyObject *kernel, PyObject *const *args, Py_ssize_t count, PyObject *names);

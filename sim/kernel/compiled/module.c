@@ -150,6 +150,8 @@ is_taken(PyObject *module, PyObject *nothing)
 
 static PyMethodDef functions[] = {
     {"by_lane", by_lane, METH_VARARGS, "Return the encoded events of each lane; None if they have to be parsed."},
+    {"equal_states", (PyCFunction)(void (*)(void))equal_states, METH_FASTCALL,
+     "Return how many agents have a state variable that equals a value; None: Python has to ask each of them."},
     {"plainness", plainness, METH_O, "Return whether all values of a state are scalars (2), JSON at the top (1), or not."},
     {"hash_order", hash_order, METH_VARARGS, "Return the items of a mapping in the order of hashes of a text and their names."},
     {"in_order", in_order, METH_O, "Return whether a list of actors, each followed by a token, is sorted by rank."},

@@ -1,4 +1,5 @@
-/* `plainness`: how plain the state of an agent is (see `_plainness` in actors/loop.py). */
+/* What is in the states of agents: `plainness` (see `_plainness` in actors/loop.py), and `equal_states` (see
+   `_equal_states` in agents/rule_code.py). */
 
 #include "core.h"
 
@@ -39,4 +40,63 @@ plainness(PyObject *module, PyObject *state)
         }
     }
     return PyLong_FromLong(found);
+}
+
+#define CHARACTERS 100 /* of a text, from which on its size counts (see base/expressions/limits.py) */
+
+/* Return whether a value is there, has no parts, and is of a size that does not count. */
+static int
+is_small(PyObject *value)
+{
+    return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
+           (PyUnicode_CheckExact(value) && PyUnicode_GET_LENGTH(value) < CHARACTERS);
+}
+
+/* Return whether a small value of the state of an agent equals another small value; -1: Python has to ask. */
+static int
+is_equal(PyObject *agent, PyObject *key, PyObject *value)
+{
+    PyObject *state = PyObject_GetAttr(agent, s_state), *found, *equal;
+    int answer = -1;
+    if (state != NULL && PyDict_CheckExact(state) && (found = PyDict_GetItemWithError(state, key)) != NULL &&
+        is_small(found)) {
+        Py_INCREF(found);
+        equal = PyObject_RichCompare(found, value, Py_EQ);
+        answer = equal == NULL ? -1 : equal == Py_True;
+        Py_XDECREF(equal);
+        Py_DECREF(found);
+    }
+    Py_XDECREF(state);
+    return answer;
+}
+
+PyObject *
+equal_states(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *names, *value;
+    long equal = 0;
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError, "equal_states takes four arguments");
+        return NULL;
+    }
+    names = args[1];
+    value = args[3];
+    if (!PyDict_CheckExact(args[0]) || !PyList_CheckExact(names) || !PyUnicode_CheckExact(args[2]) || !is_small(value)) {
+        Py_RETURN_NONE;
+    }
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(names); index++) {
+        PyObject *name = PyList_GET_ITEM(names, index), *agent;
+        int found = -1;
+        if (PyUnicode_CheckExact(name) && (agent = PyDict_GetItemWithError(args[0], name)) != NULL) {
+            Py_INCREF(agent);
+            found = is_equal(agent, args[2], value);
+            Py_DECREF(agent);
+        }
+        if (found < 0) {
+            PyErr_Clear(); /* the call for each says what is wrong */
+            Py_RETURN_NONE;
+        }
+        equal += found;
+    }
+    return PyLong_FromLong(equal);
 }
