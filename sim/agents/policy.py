@@ -297,7 +297,16 @@ class PolicyAgent(Agent):
             return
         rule = self._chosen
         if result.success and rule is not None and (rule.set or rule.record):
-            self._conclude()
+            code, place = self._code, self._place
+            self._toolbox.acts_for = self
+            try:
+                for name, value in code.records[place].items() if rule.record else ():
+                    self.world.observe(self.agent_id, name, float(value(self, self.state, self._let)))
+                changes = code.changes[place]
+                if changes is not None:
+                    self.state.update(changes(self, self.state, self._let))
+            except Exception as error:
+                code.fail(error)
         if self.mailbox.watchers:
             self.look_again()
 
@@ -354,18 +363,6 @@ class PolicyAgent(Agent):
         self.event = self.woken_event = None
         self._seen, self.has_more = 0, False
         self._draws = self._message_draws = None
-
-    def _conclude(self) -> None:
-        code = self._code
-        self._toolbox.acts_for = self
-        try:
-            for name, value in code.records[self._place].items():
-                self.world.observe(self.agent_id, name, float(value(self, self.state, self._let)))
-            changes = code.changes[self._place]
-            if changes is not None:
-                self.state.update(changes(self, self.state, self._let))
-        except Exception as error:
-            code.fail(error)
 
     def _next_event(self) -> Event | None:
         """Return the event that woke the agent, or else the next subscribed event; skip one that it has seen."""

@@ -196,9 +196,14 @@ class _Names(Source):
             return writer.marked(missing, "function", name), "any"
         return writer.hold(function), KINDS.get(inspect.signature(function).return_annotation, "any")
 
-    def call(self, writer: Writer, name: str, arguments: list[ast.expr]) -> ast.expr | None:
+    def call(
+        self, writer: Writer, name: str, arguments: list[ast.expr], *, only_read: bool, keeps: bool
+    ) -> ast.expr | None:
         """See `Source`. The agent of the code is the one for which the functions act."""
-        write = _WRITTEN.get((name, len(arguments)))
+        if name == "neighbours" and only_read and not arguments and self._toolbox.is_own(name):
+            around = ast.Attribute(ast.Attribute(_load("A"), "world", ast.Load()), "around", ast.Load())
+            return ast.Call(around, [ast.Attribute(_load("A"), "agent_id", ast.Load())], [])
+        write = _WRITTEN.get((name, len(arguments))) if keeps else None
         return write(writer, self._toolbox, *arguments) if write is not None and self._toolbox.is_own(name) else None
 
     def equal_states(self, writer: Writer, agents: ast.expr, key: str, value: ast.expr) -> ast.expr | None:
@@ -234,20 +239,19 @@ def _equal_states(others: Mapping[str, Any], names: Sequence[Any], key: str, val
         key: the name of the variable.
         value: the value.
     """
-    if not _is_small(value):
+    if value.__class__ not in _NUMERIC and (value.__class__ is not str or len(value) >= CHARACTERS):
         return None
     count = 0
     for name in names:
         other = others.get(name) if name.__class__ is str else None
         state = None if other is None else other.state
-        if state.__class__ is not dict or not _is_small(found := state.get(key)):
+        if state.__class__ is not dict:
+            return None
+        found = state.get(key)
+        if found.__class__ not in _NUMERIC and (found.__class__ is not str or len(found) >= CHARACTERS):
             return None
         count += found == value
     return count
-
-
-def _is_small(value: Any) -> bool:
-    return value.__class__ in _NUMERIC or (value.__class__ is str and len(value) < CHARACTERS)
 
 
 equal_states: Final[Callable[..., int | None]] = _equal_states if core is None else core.equal_states

@@ -148,11 +148,11 @@ class Toolbox:
         return list(self._neighbours(group, radius))
 
     def _neighbours(self, group: str | None = None, radius: Any = 1) -> Sequence[str]:
-        places = self._world.places
-        if places is None:
-            return []
-        agent = self.acts_for.agent_id
-        neighbours = places.around(agent) if radius == 1 else places.others_within(agent, _whole(radius))
+        world, agent = self._world, self.acts_for.agent_id
+        if radius == 1:
+            neighbours = world.around(agent)
+        else:
+            neighbours = world.places.others_within(agent, _whole(radius)) if world.places is not None else []
         return neighbours if group is None else self._of_group(neighbours, group)
 
     def _of_group(self, agents: Sequence[str], group: str) -> list[str]:

@@ -69,6 +69,11 @@ _ALONE: dict[str, None] = {}  # shared by all groups with one agent of the same 
 _MANY_ERRORS = 1000  # how many distinct error texts are counted
 
 
+def _nowhere(agent_id: str) -> Sequence[str]:
+    """Return the neighbours of an agent in a world without places."""
+    return []
+
+
 class World:
     """The world of one run.
 
@@ -83,6 +88,7 @@ class World:
         dispatcher: applies actions, the one way in which agents change the world.
         kernel, event_bus, rate_tracker, budgets, quotas, ledger, artifacts, costs, pools, places, stocks, variables,
             space: the parts.
+        around: returns `Places.around` of an agent, and no names if the world has no places: rules ask for it most.
         calendar: the civil time of the run; None if it has none.
         agents: all agents by id, in the order in which they were added.
         actions: the kinds of action that agents can use.
@@ -112,6 +118,7 @@ class World:
         self.costs = Costs(self.rate_tracker, self.budgets, self.quotas)
         self.calendar: Calendar | None = None
         self._places: Places | None = None
+        self.around: Callable[[str], Sequence[str]] = _nowhere
         self.stocks: Stocks | None = None
         self.variables: PlaceVariables | None = None
         self._space: Space | None = None
@@ -165,6 +172,7 @@ class World:
         if places is not None:
             places.gate = self.kernel
         self._places = places
+        self.around = _nowhere if places is None else places.around
 
     @property
     def space(self) -> Space | None:

@@ -239,6 +239,8 @@ _NOT_CALLED = (
     "[sum(state_of(x, 'own') == y for x in ['p']) for y in [1.5, 2]]", "sum(sum(x) for x in [[1], [2]])",
     "[sum(state_of(x, 'text') == 'short' for x in ['q']) for y in range(15000)]",
     "sum(state_of(x, 'text') == n for x in [x for x in ['q'] for y in range(15000)])",
+    "neighbours()", "len(neighbours())", "[x for x in neighbours()]", "1 if neighbours() else 2",
+    "sum(state_of(x, 'number') == 3 for x in neighbours())", "not neighbours('others')", "len(neighbours(radius=0))",
     "choice([])", "choice(['x'])", "choice('x')", "choice(3)", "choice(None)", "[choice([one]) for one in [1, 2]]",
     "chance(1.0)", "chance(0)", "chance('x')", "chance(None)", "chance(probability=1)", "chance()", "choice([1], [2])",
 )  # fmt: skip
@@ -272,7 +274,7 @@ def test_agents_are_counted_by_state_unless_one_has_to_be_asked(count: Any) -> N
 
 
 def test_functions_that_are_written_into_the_code_do_what_their_calls_do(toolbox: tuple[Lab, Toolbox]) -> None:
-    """The code of `state_of`, `choice` and `chance` in a rule gives the values and the errors that their calls give."""
+    """The code of `state_of`, `choice`, `chance` and `neighbours` gives the values and errors that their calls give."""
     lab, box = toolbox
     lab.world.agents["q"].state = {
         "number": 3, "text": "short", "long": "x" * 70_000, "truth": True, "none": None, "list": [1, [2]],
@@ -295,7 +297,7 @@ def test_functions_that_are_written_into_the_code_do_what_their_calls_do(toolbox
             return str(raised.value)
 
     written = [outcome(text) for text in _NOT_CALLED]
-    for name in ("state_of", "choice", "chance"):
+    for name in ("state_of", "choice", "chance", "neighbours"):
         assert box.is_own(name)
         box.watch(name, lambda function: lambda *given, **named: function(*given, **named))
         assert not box.is_own(name)
@@ -303,3 +305,18 @@ def test_functions_that_are_written_into_the_code_do_what_their_calls_do(toolbox
     for text, one, other in zip(_NOT_CALLED, written, called, strict=True):
         assert one == other, text
     assert any("more than 20000 steps" in str(one) for one in written)
+
+
+def test_rules_follow_places_that_a_program_replaces(toolbox: tuple[Lab, Toolbox]) -> None:
+    """The code of a rule asks for neighbours in the places that the world has at that moment."""
+    lab, box = toolbox
+    agent = lab.world.agents["p"]
+    change = RuleCode([rule(None, change={"x": "=len(neighbours())"})], box, {}, lambda agent, let: {}).changes[0]
+    assert change is not None, "the rule sets a variable"
+    assert change(agent, {}, {}) == {"x": 1}
+    lab.world.places = Places(["a", "b"], [])
+    lab.world.places.place("p", "a")
+    lab.world.places.place("q", "b")
+    assert change(agent, {}, {}) == {"x": 0}
+    lab.world.places = None
+    assert change(agent, {}, {}) == {"x": 0}

@@ -71,15 +71,17 @@ class Source(Protocol):
             only_read: whether the value of the call is read at once and not kept, so that it need not be a copy.
         """
 
-    def call(self, writer: "Writer", name: str, arguments: list[ast.expr]) -> ast.expr | None:
-        """Return code in place of the call of a function that is not pure; None: it is called.
-
-        The code may keep values in variables of its own (`Writer.keep`), which a call takes longer than.
+    def call(
+        self, writer: "Writer", name: str, arguments: list[ast.expr], *, only_read: bool, keeps: bool
+    ) -> ast.expr | None:
+        """Return code in place of the call of a function that is not pure, which takes longer; None: it is called.
 
         Args:
             writer: what writes the code.
             name: the name of the function.
             arguments: the code of its arguments, all of them by place.
+            only_read: as for `function`.
+            keeps: whether the code may keep values in variables of its own (`Writer.keep`).
         """
 
     def equal_states(self, writer: "Writer", agents: ast.expr, key: str, value: ast.expr) -> ast.expr | None:
@@ -411,8 +413,8 @@ class Writer:
         keywords = [ast.keyword(keyword.arg, self._node(keyword.value)) for keyword in node.keywords]
         if function is not None:
             codes, call = [code for code, _ in arguments], None
-            if not keywords and not self._in_source:  # Python allows no `:=` there
-                call = self._source.call(self, name, codes)
+            if not keywords:  # in the list of a loop, Python allows no `:=`
+                call = self._source.call(self, name, codes, only_read=only_read, keeps=not self._in_source)
             call = call or ast.Call(function, codes, keywords)
             return self._grown(call) if kind not in _SMALL else (call, kind)
         if self._loops and name not in _LOOKS_ONLY:
@@ -529,7 +531,9 @@ class _Mappings:
         """See `Source`."""
         return writer.marked(ast.Subscript(_load("F"), ast.Constant(name), ast.Load()), "function", name), "any"
 
-    def call(self, writer: Writer, name: str, arguments: list[ast.expr]) -> ast.expr | None:
+    def call(
+        self, writer: Writer, name: str, arguments: list[ast.expr], *, only_read: bool, keeps: bool
+    ) -> ast.expr | None:
         """See `Source`."""
         return None
 
