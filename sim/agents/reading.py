@@ -224,8 +224,17 @@ class Reader:
         passed: list[int] = []  # the places of rules that may apply without a message
         chosen: int | None = None
         number = place = 0
+        alone = not self._lets and not self._counts  # a rule without messages needs no more than its condition
+        names["message"] = None
         for place, rule in enumerate(self.rules):
-            self._enter(place, names)
+            if rule.reading is None and alone:
+                if rule.when is None or rule.when.evaluate(names, functions):
+                    self.let = {}
+                    chosen = place
+                    break
+                continue
+            if self._lets:
+                self._enter(place, names)
             if rule.reading is None:
                 self._show(names, 0)
                 if self._chosen(place, names, functions):
@@ -251,7 +260,8 @@ class Reader:
         """
         self._take_in()
         for place, rule in enumerate(self.rules):
-            self._enter(place, names)
+            if self._lets:
+                self._enter(place, names)
             if rule.reading is not None:
                 if self._wants(place, names, functions):
                     return True
@@ -263,11 +273,10 @@ class Reader:
         return False
 
     def _enter(self, place: int, names: Bindings) -> None:
-        """Have the values that a rule has named, which are computed at their first use."""
-        if self._lets:
-            self._forget(names)
-            assert isinstance(names, Lets), "rules with `let` are those of an agent"
-            names.let = self.rules[place].let
+        """Have the values that a rule has named, which are computed at their first use. Needed if a rule has any."""
+        self._forget(names)
+        assert isinstance(names, Lets), "rules with `let` are those of an agent"
+        names.let = self.rules[place].let
 
     def _forget(self, names: Bindings) -> None:
         for name in self._lets:
@@ -275,7 +284,8 @@ class Reader:
 
     def _chosen(self, place: int, names: Bindings, functions: Functions) -> bool:
         """Return whether a rule applies without a message, and keep the values that it has named."""
-        self._enter(place, names)
+        if self._lets:
+            self._enter(place, names)
         if not _applies(self.rules[place], names, functions):
             return False
         self._keep(place, names)
@@ -392,7 +402,8 @@ class Reader:
 
     def _wants(self, place: int, names: Bindings, functions: Functions) -> bool:
         """Return whether a rule would read one of the messages that wait; nothing is drawn, and nothing raised."""
-        self._enter(place, names)
+        if self._lets:
+            self._enter(place, names)
         candidates = self._fitting(place)
         if not candidates.numbers:
             return False
