@@ -825,12 +825,18 @@ def test_outcomes_wait_for_the_one_without_which_time_stands_still(monkeypatch, 
     """While many effects are under way, outcomes that are due no earlier than a missing one wait for it, and share its
     commit. An outcome with which simulated time can go on does not wait for those that are due later.
     """
-    monkeypatch.setattr(effect_tasks, "_TOGETHER", 0.04)
+    monkeypatch.setattr(effect_tasks, "_TOGETHER", 0.01)
+    monkeypatch.setattr(effect_tasks, "_WAITS", 10_000)
     recorder, ended, before = CountingRecorder(), list[object](), list[int]()
     kernel = Kernel(recorder=recorder)
 
     async def late(request: Any, key: str) -> Any:
-        await anyio.sleep(0.06 if alike else 0.4)
+        if alike:
+            await anyio.sleep(0.06)
+        else:
+            with anyio.fail_after(60):  # real seconds: without what is tested, they would never come
+                while len(ended) < 5:  # noqa: ASYNC110 - actors of the kernel cannot set events of trio
+                    await anyio.sleep(0.001)
         before.append(len(ended))
         return request
 
