@@ -218,7 +218,9 @@ class _Names(Source):
             assert isinstance(value, ast.Name), "as the caller has checked"
             wanted = ast.Call(ast.Attribute(_load("S"), "get", ast.Load()), [ast.Constant(value.id)], [])
         others = writer.hold(self._toolbox.agents_by_name)
-        return ast.Call(writer.hold(equal_states), [others, agents, ast.Constant(key), wanted], [])
+        return ast.Call(
+            writer.hold(equal_states), [others, agents, ast.Constant(key), wanted, ast.Constant(CHARACTERS)], []
+        )
 
     def names(self, what: Literal["name", "function"], local: Names) -> list[str]:
         """See `Source`."""
@@ -227,7 +229,7 @@ class _Names(Source):
         )
 
 
-def _equal_states(others: Mapping[str, Any], names: Sequence[Any], key: str, value: Any) -> int | None:
+def _equal_states(others: Mapping[str, Any], names: Sequence[Any], key: str, value: Any, counts: int) -> int | None:
     """Return how many agents have a state variable that equals a value; None: each has to be asked by `state_of`.
 
     It is asked about an agent that there is not, a variable that it has not, and values with parts or of a size that
@@ -238,8 +240,9 @@ def _equal_states(others: Mapping[str, Any], names: Sequence[Any], key: str, val
         names: the names of those that are asked.
         key: the name of the variable.
         value: the value.
+        counts: the number of characters from which on the size of a text counts.
     """
-    if value.__class__ not in _NUMERIC and (value.__class__ is not str or len(value) >= CHARACTERS):
+    if value.__class__ not in _NUMERIC and (value.__class__ is not str or len(value) >= counts):
         return None
     count = 0
     for name in names:
@@ -248,7 +251,7 @@ def _equal_states(others: Mapping[str, Any], names: Sequence[Any], key: str, val
         if state.__class__ is not dict:
             return None
         found = state.get(key)
-        if found.__class__ not in _NUMERIC and (found.__class__ is not str or len(found) >= CHARACTERS):
+        if found.__class__ not in _NUMERIC and (found.__class__ is not str or len(found) >= counts):
             return None
         count += found == value
     return count

@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 from sim.actors import Control
 from sim.base.errors import SimError, UsageError
 from sim.kernel.codec import decode
 from sim.record.inbox import INBOX, LARGEST, POLL, InboxAnswer, InboxFile, InboxRequest, Verb
 from sim.runner.runner import RunController
+
+ON_SHARDS: Final = "a run on shards can be stopped, but takes nothing else in from outside"
+"""Why people and programs are refused."""
 
 
 class OutsideRequests:
@@ -106,7 +109,7 @@ class OutsideRequests:
                 raise UsageError("a run with execution.sync takes nothing in from outside", hint="run it without")
             if self._runner.shards is not None and request.kind != "stop_all":
                 hint = f"press Ctrl-C where it runs, and continue it in one process: sim resume {self._folder}"
-                raise UsageError("a run on shards can be stopped, but takes nothing else in from outside", hint=hint)
+                raise UsageError(ON_SHARDS, hint=hint)
             if len(request.data) > LARGEST or request.kind not in get_args(Verb):
                 raise UsageError(f"no run takes a request of the kind {request.kind!r:.80}")
             getattr(control, request.kind)(**decode(request.data))

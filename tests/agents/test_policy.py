@@ -262,15 +262,16 @@ def test_agents_are_counted_by_state_unless_one_has_to_be_asked(count: Any) -> N
     }
     others = {name: SimpleNamespace(state={"x": value}) for name, value in values.items()}
     others["long"], others["bare"] = SimpleNamespace(state={"x": "1" * 100}), SimpleNamespace(state=None)
-    assert count(others, ["one", "true", "real", "text"], "x", 1) == 3
-    assert count(others, ["one", "text"], "x", "1") == 1
-    assert count(others, ["nan"], "x", others["nan"].state["x"]) == 0
-    assert count(others, [], "x", 1) == 0
+    assert count(others, ["one", "true", "real", "text"], "x", 1, 100) == 3
+    assert count(others, ["one", "text"], "x", "1", 100) == 1
+    assert count(others, ["nan"], "x", others["nan"].state["x"], 100) == 0
+    assert count(others, [], "x", 1, 100) == 0
     for name in ("none", "list", "long", "bare", "nobody", 1, ["one"]):
-        assert count(others, ["one", name], "x", 1) is None
-    assert count(others, ["one"], "y", 1) is None
+        assert count(others, ["one", name], "x", 1, 100) is None
+    assert count(others, ["one"], "y", 1, 100) is None
+    assert count(others, ["long"], "x", "1" * 100, 101) == 1
     for value in (None, [1], "1" * 100):
-        assert count(others, ["one"], "x", value) is None
+        assert count(others, ["one"], "x", value, 100) is None
 
 
 def test_functions_that_are_written_into_the_code_do_what_their_calls_do(toolbox: tuple[Lab, Toolbox]) -> None:

@@ -19,10 +19,10 @@ from sim.record import HashRecorder
 from sim.record.inbox import InboxAnswer, Verb, ask, await_answer
 from sim.runner import RunController
 from sim.runner.figures import Figures
+from sim.runner.outside_requests import ON_SHARDS
 from sim.runner.shards import watching
 from sim.runner.shards.protocol import Report
 from sim.runner.shards.sharded import on_shards
-from sim.runner.shards.stopping import REFUSED
 from tests.shards.test_shards import Inside
 from tests.shards.worlds import with_shares, with_travel, world
 
@@ -147,7 +147,7 @@ def test_who_asks_a_run_on_shards_for_something_is_refused_at_once(
     found = on_shards(2, nullcontext(Inside))(world(3), out=tmp_path, progress=wish)
     (answer,) = answers
     assert answer is not None
-    assert (answer.outcome, answer.reason) == ("wrong", REFUSED)
+    assert (answer.outcome, answer.reason) == ("wrong", ON_SHARDS)
     assert f"sim resume {found.run}" in (answer.hint or "")
     assert found.hash == sim.run(world(3), out=None).hash
 
@@ -170,5 +170,5 @@ def test_a_program_that_asks_a_run_on_shards_for_something_is_refused() -> None:
             refused.append(str(caught.value))
 
     on_shards(2, nullcontext(Inside))(world(3), out=None, begun=begun)
-    assert refused == 5 * [REFUSED]
+    assert refused == 5 * [ON_SHARDS]
     assert threading.active_count() == before

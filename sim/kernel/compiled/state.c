@@ -42,24 +42,22 @@ plainness(PyObject *module, PyObject *state)
     return PyLong_FromLong(found);
 }
 
-#define CHARACTERS 100 /* of a text, from which on its size counts (see base/expressions/limits.py) */
-
-/* Return whether a value is there, has no parts, and is of a size that does not count. */
+/* Return whether a value is there, has no parts, and is no text of `counts` characters or more, whose size counts. */
 static int
-is_small(PyObject *value)
+is_small(PyObject *value, Py_ssize_t counts)
 {
     return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
-           (PyUnicode_CheckExact(value) && PyUnicode_GET_LENGTH(value) < CHARACTERS);
+           (PyUnicode_CheckExact(value) && PyUnicode_GET_LENGTH(value) < counts);
 }
 
 /* Return whether a small value of the state of an agent equals another small value; -1: Python has to ask. */
 static int
-is_equal(PyObject *agent, PyObject *key, PyObject *value)
+is_equal(PyObject *agent, PyObject *key, PyObject *value, Py_ssize_t counts)
 {
     PyObject *state = PyObject_GetAttr(agent, s_state), *found, *equal;
     int answer = -1;
     if (state != NULL && PyDict_CheckExact(state) && (found = PyDict_GetItemWithError(state, key)) != NULL &&
-        is_small(found)) {
+        is_small(found, counts)) {
         Py_INCREF(found);
         equal = PyObject_RichCompare(found, value, Py_EQ);
         answer = equal == NULL ? -1 : equal == Py_True;
@@ -74,14 +72,19 @@ PyObject *
 equal_states(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *names, *value;
+    Py_ssize_t counts;
     long equal = 0;
-    if (count != 4) {
-        PyErr_SetString(PyExc_TypeError, "equal_states takes four arguments");
+    if (count != 5) {
+        PyErr_SetString(PyExc_TypeError, "equal_states takes five arguments");
         return NULL;
     }
     names = args[1];
     value = args[3];
-    if (!PyDict_CheckExact(args[0]) || !PyList_CheckExact(names) || !PyUnicode_CheckExact(args[2]) || !is_small(value)) {
+    counts = PyLong_AsSsize_t(args[4]);
+    if (counts == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (!PyDict_CheckExact(args[0]) || !PyList_CheckExact(names) || !PyUnicode_CheckExact(args[2]) || !is_small(value, counts)) {
         Py_RETURN_NONE;
     }
     for (Py_ssize_t index = 0; index < PyList_GET_SIZE(names); index++) {
@@ -89,7 +92,7 @@ equal_states(PyObject *module, PyObject *const *args, Py_ssize_t count)
         int found = -1;
         if (PyUnicode_CheckExact(name) && (agent = PyDict_GetItemWithError(args[0], name)) != NULL) {
             Py_INCREF(agent);
-            found = is_equal(agent, args[2], value);
+            found = is_equal(agent, args[2], value, counts);
             Py_DECREF(agent);
         }
         if (found < 0) {

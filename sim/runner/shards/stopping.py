@@ -7,8 +7,7 @@ from typing import Any, Final, NoReturn
 
 from sim.base.errors import RunError, UsageError
 from sim.kernel.codec import decode, encode
-
-REFUSED: Final = "a run on shards can be stopped, but takes nothing else in from outside"
+from sim.runner.outside_requests import ON_SHARDS
 
 _STOP: Final = "stop_all"
 
@@ -52,7 +51,7 @@ class StopRequests:
         return tuple([self._asked.popleft() for _ in range(len(self._asked))])
 
     def _refuse(self) -> NoReturn:
-        raise UsageError(REFUSED, hint="run it without --shards")
+        raise UsageError(ON_SHARDS, hint="run it without --shards")
 
 
 class AllStopped(RunError):
